@@ -9,9 +9,9 @@ use crate::words::{counted, percent};
 use crate::{Inputs, NoAdvice, rule};
 
 /// Root events of a cause told apart at most; more are counted as so many.
-const MOST_ROOTS: usize = 10_000;
+const MAX_ROOTS: usize = 10_000;
 /// A cause of less of the slow requests' time is left alone: removing the others gives more. brokerscope's own bound.
-const LEAST_SHARE: f64 = 0.01;
+const MIN_SHARE: f64 = 0.01;
 
 /// What slow requests lost to what.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +51,7 @@ impl Costs {
         self.slow.add(latency);
         let (cost, roots) = self.roots.entry(verdict.cause).or_default();
         cost.add(latency);
-        if roots.len() < MOST_ROOTS {
+        if roots.len() < MAX_ROOTS {
             roots.insert(Arc::clone(&verdict.root));
         }
         for (at, cause) in verdict.chain.iter().enumerate() {
@@ -116,7 +116,7 @@ pub(crate) fn costly(inputs: &Inputs, causes: &[Cause]) -> Result<(Cost, String)
     Ok((sum, told.join("; ")))
 }
 
-/// What waiting in this way cost, whatever it was for.
+/// What waiting in this way cost, for any reason.
 pub(crate) fn costly_on_the_way(inputs: &Inputs, cause: Cause) -> Result<(Cost, String), NoAdvice> {
     let costs = rule::need(Inputs::COSTS, &inputs.costs)?;
     let (own, way) = (costs.of(cause), costs.on_the_way(cause));
@@ -142,8 +142,8 @@ fn worth(costs: &Costs, causes: &[Cause], sum: Cost) -> Result<(), NoAdvice> {
         };
         return Err(NoAdvice::Silent(among));
     }
-    if costs.share(sum) < LEAST_SHARE {
-        let share = percent(LEAST_SHARE);
+    if costs.share(sum) < MIN_SHARE {
+        let share = percent(MIN_SHARE);
         return Err(NoAdvice::Silent(format!(
             "{names} cost {} in {}, less than {share} of the slow requests' time",
             sum.time, costs.window

@@ -35,5 +35,5 @@ pub use rule::{Change, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope,
 pub use rules::RULES;
 pub use samples::{Samples, Series};
 pub use settings::Settings;
-pub use traffic::{Buffered, Producer, Traffic};
+pub use traffic::{BufferUse, Producer, Traffic};
 pub use unsent::ReadsWithoutEgress;

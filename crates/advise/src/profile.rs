@@ -11,7 +11,7 @@ use model::CpuSample;
 pub use work::Work;
 
 /// Functions told apart at most, and frames remembered.
-const MOST: usize = 20_000;
+const MAX_FUNCTIONS: usize = 20_000;
 /// Libraries of the JVM itself, where their functions have no names.
 const UNNAMED: [&str; 3] = ["[libjvm.so]", "[libj9vm", "[libj9thr"];
 
@@ -21,7 +21,7 @@ pub struct Profile {
     seen: u64,
     functions: HashMap<(Arc<str>, Option<Work>), u64>,
     works: BTreeMap<Work, u64>,
-    /// Samples of the JVM's own code without names, which no work could be told of.
+    /// Samples of the JVM's own code without names, whose work is not known.
     unnamed: u64,
     /// Samples of functions that were one too many.
     uncounted: u64,
@@ -90,7 +90,7 @@ impl Profile {
             return *known;
         }
         let work = Work::of_frame(frame);
-        if self.known.len() < MOST {
+        if self.known.len() < MAX_FUNCTIONS {
             self.known.insert(frame.into(), work);
         }
         work
@@ -100,7 +100,7 @@ impl Profile {
         let known = self.known.get_key_value(function);
         let name: Arc<str> = known.map_or_else(|| function.into(), |(name, _)| Arc::clone(name));
         let key = (name, work);
-        if self.functions.len() >= MOST && !self.functions.contains_key(&key) {
+        if self.functions.len() >= MAX_FUNCTIONS && !self.functions.contains_key(&key) {
             self.uncounted += 1;
             return;
         }
@@ -230,10 +230,10 @@ mod tests {
     #[test]
     fn functions_that_are_too_many_are_counted_and_no_more() {
         let mut profile = Profile::default();
-        for at in 0..super::MOST + 5 {
+        for at in 0..super::MAX_FUNCTIONS + 5 {
             profile.thread("t", [format!("f{at}").as_str()].into_iter());
         }
-        assert_eq!((profile.seen(), profile.uncounted()), (super::MOST as u64 + 5, 5));
+        assert_eq!((profile.seen(), profile.uncounted()), (super::MAX_FUNCTIONS as u64 + 5, 5));
         assert_eq!(profile.top(3).len(), 3);
     }
 }

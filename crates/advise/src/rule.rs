@@ -28,13 +28,16 @@ pub struct Rule {
     pub(crate) judge: Judge,
 }
 
+/// Evidence and changes of a rule without a cost.
+pub(crate) type Evaluation = Result<(String, Vec<Change>), NoAdvice>;
+
 /// How a rule is applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Judge {
     /// By what a cause cost.
     Cause(&'static CauseSpec, fn(&Rule, &CauseSpec, &Inputs) -> RuleResult),
     /// By inputs alone: evidence and changes; no cost is measured.
-    Inputs(fn(&Inputs) -> Result<(String, Vec<Change>), NoAdvice>),
+    Inputs(fn(&Inputs) -> Evaluation),
     /// By inputs and costs.
     Costs(fn(&Rule, &Inputs) -> RuleResult),
 }
@@ -169,7 +172,7 @@ impl Change {
         self
     }
 
-    /// The same, made by a program with the very name and value that people are told.
+    /// The same, made by a program with the name and the value that people are shown.
     pub(crate) fn by_name(self, of: Scope) -> Self {
         let (name, value) = (self.setting.clone(), self.new.clone());
         self.on(of, name, value)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{HostSample, HostScope};
 
 /// Figures told apart at most: a host has some hundreds.
-const MOST_SERIES: usize = 10_000;
+const MAX_SERIES: usize = 10_000;
 
 /// Figures by scope, metric and name.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +37,7 @@ impl Samples {
     /// Adds one sample. One that is no number is not counted.
     pub fn add(&mut self, sample: &HostSample) {
         let key = (sample.scope.as_str(), Arc::clone(&sample.metric), Arc::clone(&sample.name));
-        if !sample.value.is_finite() || (self.0.len() >= MOST_SERIES && !self.0.contains_key(&key)) {
+        if !sample.value.is_finite() || (self.0.len() >= MAX_SERIES && !self.0.contains_key(&key)) {
             return;
         }
         let series = self.0.entry(key).or_default();

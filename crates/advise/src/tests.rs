@@ -173,7 +173,7 @@ fn samples() -> Samples {
     samples
 }
 
-/// Adds slow requests of a cause, each of them so slow and due to an event of its own.
+/// Adds slow requests of a cause, each of them so slow and due to a separate event.
 pub(crate) fn with_cost(inputs: &mut Inputs, cause: Cause, requests: u64, took: Nanos) {
     with_way(inputs, cause, &[cause], requests, took);
 }

@@ -10,17 +10,17 @@ use model::api_key::PRODUCE;
 use model::{Nanos, Partition, Request};
 
 /// Producers, connections of one and partitions told apart at most.
-const MOST: usize = 10_000;
+const MAX_PRODUCERS: usize = 10_000;
 /// What `batch.size` usually is: Kafka's default and its doubles. A batch is taken to be bounded by the smallest that holds the
 /// largest batch of its producer.
 const BATCH_SIZES: [u32; 7] = [16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576];
 /// A record is given up that waited for so long (`delivery.timeout.ms`, 120 s by default): what says that it is older says
 /// something else than when it was handed to the producer.
-const OLDEST: Nanos = Nanos::from_millis(120_000);
+const MAX_RECORD_AGE: Nanos = Nanos::from_millis(120_000);
 /// Fewer batches that say when their records were made tell nothing of the others.
-const MOST_ARE_TIMED: f64 = 0.9;
+const MIN_TIMED_SHARE: f64 = 0.9;
 /// Latencies are told apart up to an hour.
-const LONGEST_NS: u64 = 3_600_000_000_000;
+const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 /// Produce requests, added up.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ pub struct Producer {
 
 /// What a producer holds of records that are not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Buffered {
+pub struct BufferUse {
     /// Bytes on each of its connections, on average: at least these, as they are on the wire.
     pub bytes: f64,
     /// For how long each, on average.
@@ -85,12 +85,12 @@ impl Traffic {
         }
         for partition in sent() {
             let Some(topic) = &partition.topic else { continue };
-            if self.partitions.len() < MOST {
+            if self.partitions.len() < MAX_PRODUCERS {
                 self.partitions.insert((Arc::clone(topic), partition.partition));
             }
         }
         let name = request.client_id.clone().unwrap_or_else(|| request.client.ip().to_string().into());
-        if self.producers.len() >= MOST && !self.producers.contains_key(&name) {
+        if self.producers.len() >= MAX_PRODUCERS && !self.producers.contains_key(&name) {
             self.uncounted += 1;
             return;
         }
@@ -99,7 +99,7 @@ impl Traffic {
 
     fn latency(&mut self, ns: u64) {
         if self.latency_ns.is_none() {
-            self.latency_ns = Histogram::new_with_bounds(1, LONGEST_NS, 3).ok();
+            self.latency_ns = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).ok();
         }
         if let Some(latencies) = &mut self.latency_ns {
             latencies.saturating_record(ns);
@@ -128,7 +128,7 @@ impl Traffic {
 impl Producer {
     fn add<'p>(&mut self, request: &Request, sent: impl Iterator<Item = &'p Partition>) {
         self.requests += 1;
-        if self.connections.len() < MOST {
+        if self.connections.len() < MAX_PRODUCERS {
             self.connections.insert(request.client);
         }
         let (first, last) = self.span.unwrap_or((request.arrival, request.arrival));
@@ -142,7 +142,9 @@ impl Producer {
     /// A producer's memory is free again when the answer came, or what needs none was sent.
     fn wait(&mut self, partition: &Partition, answered: Nanos) {
         let waited = partition.newest_record.map(|made| answered - made);
-        let Some(waited) = waited.filter(|waited| (Nanos::ZERO..OLDEST).contains(waited)) else { return };
+        let Some(waited) = waited.filter(|waited| (Nanos::ZERO..MAX_RECORD_AGE).contains(waited)) else {
+            return;
+        };
         self.timed += 1;
         self.timed_bytes += u64::from(partition.bytes);
         self.byte_seconds += f64::from(partition.bytes) * (waited.0 as f64 / 1e9);
@@ -190,11 +192,11 @@ impl Producer {
 
     /// What it holds: the rate of its bytes times how long each waits, from when its batch's newest record was made until it was
     /// answered (Little's law). None where too few batches say when that was, and of a single moment.
-    pub fn held(&self) -> Option<Buffered> {
+    pub fn held(&self) -> Option<BufferUse> {
         let (first, last) = self.span?;
         let seconds = (last - first).0 as f64 / 1e9 * self.connections.len().max(1) as f64;
-        let known = self.timed > 0 && self.timed as f64 >= MOST_ARE_TIMED * self.batches as f64;
-        (known && seconds > 0.0).then(|| Buffered {
+        let known = self.timed > 0 && self.timed as f64 >= MIN_TIMED_SHARE * self.batches as f64;
+        (known && seconds > 0.0).then(|| BufferUse {
             bytes: self.byte_seconds / seconds,
             wait: Nanos((self.byte_seconds / self.timed_bytes.max(1) as f64 * 1e9) as i64),
             bytes_per_second: self.timed_bytes as f64 / seconds,

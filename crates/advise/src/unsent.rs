@@ -8,7 +8,7 @@ use crate::words::{percent, size};
 use crate::{Inputs, NoAdvice, rule};
 
 /// The kind of file is what most of it is of: brokerscope's own bound.
-const MOST: f64 = 0.5;
+const MIN_SHARE: f64 = 0.5;
 
 /// What is read from devices and sent to nobody, where that is worth a word.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +46,7 @@ impl ReadsWithoutEgress {
 pub(crate) fn read_for_nobody(inputs: &Inputs, kind: FileKind) -> Result<String, NoAdvice> {
     let kind = kind.as_str();
     match rule::need(Inputs::UNSENT, &inputs.unsent)? {
-        Some(unsent) if unsent.kind == kind && unsent.share >= MOST => Ok(unsent.told()),
+        Some(unsent) if unsent.kind == kind && unsent.share >= MIN_SHARE => Ok(unsent.told()),
         Some(unsent) => Err(NoAdvice::silent(format!(
             "of what is read from disk and sent to nobody most is {} files, not {kind}",
             unsent.kind

@@ -160,29 +160,18 @@ fn unexplained(window: &Window, request: &Request, appends: &[AppendJoin]) -> Ca
         })
         .collect();
     if !window.reaches_back_to(request.arrival) {
-        evidence.push(Evidence {
-            kind: EvidenceKind::Request,
-            start: request.arrival,
-            end: request.last_seen(),
-            tid: None,
-            thread: None,
-            waiter: None,
-            text: "the request began before the events that are still kept".to_owned(),
-        });
+        evidence.push(Evidence::new(
+            EvidenceKind::Request,
+            request.arrival,
+            request.last_seen(),
+            "the request began before the events that are still kept".to_owned(),
+        ));
     }
-    CauseCandidate {
-        cause: Cause::Unobserved,
-        chain: vec![Cause::Unobserved],
-        root: Arc::from("unobserved"),
-        confidence: Confidence::Weak,
-        evidence,
-        time: Nanos::ZERO,
-        partition: None,
-    }
+    CauseCandidate::new(Cause::Unobserved, "unobserved", Confidence::Weak, evidence, Nanos::ZERO)
 }
 
 /// Shorter waits for a thread are not looked into.
-const WORTH_A_LOOK: Nanos = Nanos::from_millis(1);
+const MIN_WAIT: Nanos = Nanos::from_millis(1);
 /// Who hands on a response right after something else was held up by that.
 const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
 
@@ -261,7 +250,7 @@ impl StageCauses<'_> {
         let Some(read) = self.course.read else { return };
         // What it went on with right after the read kept the request too.
         let until = self.course.handed_on.filter(|at| *at > read.end).unwrap_or(read.start);
-        if until - from >= WORTH_A_LOOK {
+        if until - from >= MIN_WAIT {
             let (window, awaited) = (self.window, &self.awaited.receive);
             self.look(from, until, awaited, || network::network_thread_busy(window, read.tid, from, until));
         }
@@ -282,7 +271,7 @@ impl StageCauses<'_> {
             }
             None => None,
         };
-        if let Some((start, end)) = waited.filter(|(start, end)| *end - *start >= WORTH_A_LOOK) {
+        if let Some((start, end)) = waited.filter(|(start, end)| *end - *start >= MIN_WAIT) {
             let taker = self.course.operations.first().map(|hold| hold.op.tid);
             let taker = taker.filter(|_| self.course.taken.is_some());
             let (window, awaited) = (self.window, &self.awaited.queue);
@@ -309,12 +298,12 @@ impl StageCauses<'_> {
         let Some(answer) = self.course.answer else { return };
         let own = waiting::readable(self.window, self.request).or(self.course.read.map(|read| read.end));
         let local = self.course.remote.as_ref().map(|remote| remote.end).or(self.course.local_end);
-        let Some(from) = local.or(own).filter(|from| answer.start - *from >= WORTH_A_LOOK) else { return };
+        let Some(from) = local.or(own).filter(|from| answer.start - *from >= MIN_WAIT) else { return };
         // When the response was ready is not seen: only what its thread did until right before it counts.
         let until = answer.start - Nanos(1);
-        let calls = self.window.sockets().of_thread(answer.tid, from, until).map(|call| call.end);
+        let calls = self.window.sockets.of_thread(answer.tid, from, until).map(|call| call.end);
         let on_cpu =
-            self.window.sockets().on_cpu(answer.tid, from, until).map(|(start, end)| end + (end - start));
+            self.window.sockets.on_cpu(answer.tid, from, until).map(|(start, end)| end + (end - start));
         let last = calls.chain(on_cpu).max();
         let right_after = RIGHT_AFTER + Nanos((answer.start - from).0 / 10);
         if last.is_some_and(|last| answer.start - last <= right_after) {

@@ -74,6 +74,10 @@ pub fn all() -> impl Iterator<Item = &'static CauseSpec> {
 }
 
 /// The declaration of a cause.
+///
+/// # Panics
+///
+/// Where a cause is not declared, which a test excludes.
 #[expect(clippy::expect_used, reason = "a test holds that every cause is declared")]
 pub fn spec(cause: Cause) -> &'static CauseSpec {
     all().find(|spec| spec.cause == cause).expect("every cause is declared")

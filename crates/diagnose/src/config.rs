@@ -2,11 +2,11 @@
 
 use model::Nanos;
 
-/// The JVM's flight recorder hands its threads' buffers on once a second, tells of a wait when it has ended, and is read
+/// The JVM's flight recorder hands its threads' buffers on once a second, reports a wait when it has ended, and is read
 /// several times a second.
 const JVM_LATENESS: Nanos = Nanos::from_millis(3_000);
 
-/// What a broker answers as soon as it can, but for a fetch's wait for data, which is told from slowness. Of others that
+/// What a broker answers as soon as it can, but for a fetch's wait for data, which is no slowness. Of others that
 /// cannot be told: members of groups wait for each other (`JoinGroup`, `SyncGroup`), a raft leader or a share group's for
 /// what there is to fetch, and what an administrator asks for takes as long as it takes.
 const JUDGED: [&str; 18] = [
@@ -44,7 +44,7 @@ pub struct Config {
     pub lateness: Nanos,
     /// How long events are kept behind the newest one; a request that took longer is decided on what is left.
     pub retention: Nanos,
-    /// At most about this many events are kept, whatever their age: some 350 bytes each. Where there are more, requests
+    /// At most about this many events are kept, of any age: some 350 bytes each. Where there are more, requests
     /// are decided on what there is before it is forgotten.
     pub max_events: usize,
     /// Whether the broker's file writes were watched at all.
@@ -74,7 +74,7 @@ impl Config {
         }
     }
 
-    /// The same, where the JVM tells of its locks and pauses too, which is later.
+    /// The same, where the JVM reports its locks and pauses too, which is later.
     #[must_use]
     pub fn with_jvm(self) -> Self {
         Self { lateness: self.lateness + JVM_LATENESS, ..self }

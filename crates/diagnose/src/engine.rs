@@ -19,9 +19,9 @@ use crate::window::Window;
 use crate::{analysis, joins, stages};
 
 /// Old events are swept out this often, in recorded time.
-const SWEEP: Nanos = Nanos::from_millis(250);
+const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
 /// At most so many events wait to be put in order: where they come that fast, they are taken for in order.
-const MOST_WAITING: usize = 200_000;
+const MAX_UNORDERED_EVENTS: usize = 200_000;
 
 /// The engine. Feed it with [`Engine::push`], take what is decided with [`Engine::take_verdicts`], and end
 /// with [`Engine::finish`].
@@ -35,7 +35,7 @@ pub struct Engine {
     window: Window,
     /// What was found of requests that others may have waited behind.
     alone: AnalysisCache,
-    /// AnalysisCache not decided yet, by their ends.
+    /// Requests not decided yet, by their ends.
     pending: DueQueue<Arc<Request>>,
     /// The time up to which events are in the window.
     now: Nanos,
@@ -115,7 +115,7 @@ impl Engine {
         while let Some(event) = self.order.pop_due(until) {
             self.take(event);
         }
-        while self.order.len() > MOST_WAITING {
+        while self.order.len() > MAX_UNORDERED_EVENTS {
             let Some(event) = self.order.pop_due(Nanos::MAX) else { return };
             self.take(event);
         }
@@ -156,7 +156,7 @@ impl Engine {
     fn advance(&mut self, time: Nanos) {
         self.decide(time - self.config.lateness - Nanos(1));
         self.now = time;
-        if self.now - self.swept >= SWEEP {
+        if self.now - self.swept >= SWEEP_INTERVAL {
             // Before what would explain it is forgotten.
             self.decide(self.window.kept_from(self.now, &self.config));
             self.window.forget(self.now, &self.config);

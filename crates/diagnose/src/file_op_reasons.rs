@@ -1,7 +1,7 @@
 //! Splits the time of file operations into reasons that add up to it. Reads kernel stacks and what else was seen of
 //! the operation's thread: whether a journal or a device stood behind a wait is a verdict's business.
 //!
-//! Time in which a thread could have run but had no CPU is `run-queue`, whatever it was doing; a reclaim is
+//! Time in which a thread could have run but had no CPU is `run-queue`; a reclaim is
 //! `memory-reclaim` from end to end; a wait has the name of what its stack waited for. What is left was spent on a
 //! CPU, or, where that cannot be told, is `unobserved`.
 
@@ -26,7 +26,7 @@ const UNOBSERVED: &str = "unobserved";
 const RECLAIM: &str = "memory-reclaim";
 const THROTTLING: &str = "dirty-throttling";
 /// Losses kept: their number is bounded by how often they are looked at, which is once a second.
-const MOST_LOSSES: usize = 1_024;
+const MAX_LOSSES: usize = 1_024;
 
 /// A part of an operation's time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Reason {
     pub woken_by: Option<Waker>,
 }
 
-/// Collects what bears on operations until they are told. Feed it in the order of [`Event::time`], as recordings
+/// Collects what bears on operations. Feed it in the order of [`Event::time`], as recordings
 /// and watches deliver.
 #[derive(Debug)]
 pub struct Reasons {
@@ -118,7 +118,7 @@ impl Reasons {
         ) {
             return;
         }
-        if self.losses.len() >= MOST_LOSSES {
+        if self.losses.len() >= MAX_LOSSES {
             self.losses.pop_front();
         }
         self.losses.push_back((loss.start, loss.end));

@@ -11,7 +11,7 @@ use crate::window::appends::{Append, Appends};
 use crate::window::{CLOCK_SLACK, Window};
 
 /// Batches of the same CRC are seldom more than this, but for a benchmark that sends the same bytes again and again.
-const FEW: usize = 3;
+const MAX_SAME_CRC: usize = 3;
 
 /// An append found for a partition of a request.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ pub(crate) fn append_of(window: &Window, request: &Request, partition: &Partitio
         batch: partition.batches.first().map(|batch| (batch.crc, batch.bytes)),
         base_offset: partition.base_offset,
     };
-    let (op, key) = find(window.appends(), &sought, |op| is_append_to(op, partition))?;
+    let (op, key) = find(&window.appends, &sought, |op| is_append_to(op, partition))?;
     Some(AppendJoin { op: Arc::clone(op), key })
 }
 
@@ -129,8 +129,8 @@ fn by_crc<'a, T: Append>(
     let is_batch = |append: &&T| append.keys().is_some_and(|keys| keys.crc == crc && keys.bytes == bytes);
     let offset = known_base_offset(sought);
     let since = sought.arrival - CLOCK_SLACK;
-    // Of the same bytes again and again the one with the offset is the one, whatever else fits: it is found at once.
-    if let Some(offset) = offset.filter(|_| appends.by_crc(crc, since).nth(FEW).is_some()) {
+    // Of the same bytes again and again the one with the offset is ours: it is found at once.
+    if let Some(offset) = offset.filter(|_| appends.by_crc(crc, since).nth(MAX_SAME_CRC).is_some()) {
         let named = appends.by_base_offset(offset).filter(&fits).find(is_batch);
         if named.is_some() {
             return named;
@@ -181,9 +181,9 @@ mod tests {
 
     /// An append with a number.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    struct Seen(usize, Nanos, Nanos, Keys);
+    struct NumberedAppend(usize, Nanos, Nanos, Keys);
 
-    impl Append for Seen {
+    impl Append for NumberedAppend {
         fn keys(&self) -> Option<Keys> {
             Some(self.3)
         }
@@ -196,10 +196,10 @@ mod tests {
     }
 
     /// As the rule says it, looking at each: the latest that fits, if it is the only one or has the offset.
-    fn expected<'a>(seen: &'a [Seen], sought: &JoinQuery) -> Option<(&'a Seen, JoinKey)> {
+    fn expected<'a>(seen: &'a [NumberedAppend], sought: &JoinQuery) -> Option<(&'a NumberedAppend, JoinKey)> {
         let fits = || seen.iter().rev().filter(|append| within(*append, sought));
         let of_batch = || fits().filter(|append| sought.batch == Some((append.3.crc, append.3.bytes)));
-        let named = |append: &&Seen| known_base_offset(sought) == Some(append.3.base_offset);
+        let named = |append: &&NumberedAppend| known_base_offset(sought) == Some(append.3.base_offset);
         let by_crc = if of_batch().count() < 2 { of_batch().next() } else { of_batch().find(named) };
         let by_offset = || fits().find(named).map(|append| (append, JoinKey::BaseOffset));
         by_crc.map(|append| (append, JoinKey::BatchCrc)).or_else(by_offset)
@@ -219,7 +219,7 @@ mod tests {
             for (number, (late, length, crc, bytes, base_offset)) in written.into_iter().enumerate() {
                 // Nearly in the order of their ends.
                 let end = number as i64 - late / 4;
-                let append = Seen(number, ms(end - length), ms(end), Keys { crc, bytes, base_offset });
+                let append = NumberedAppend(number, ms(end - length), ms(end), Keys { crc, bytes, base_offset });
                 appends.insert(append);
                 seen.push(append);
             }

@@ -22,11 +22,11 @@ const RECLAIM: [&str; 2] = ["try_to_free_pages", "try_to_free_mem_cgroup_pages"]
 /// Stretches off the CPU in the same function are one call where no more than this lies between them.
 const PAUSE: Nanos = Nanos::from_millis(1);
 /// Calls held back to be put in order; more are let go early.
-const MOST_HELD: usize = 200_000;
+const MAX_UNORDERED_CALLS: usize = 200_000;
 /// Calls of one thread that wait to be told their file.
-const MOST_UNNAMED: usize = 1_024;
+const MAX_CALLS_WITHOUT_FILE: usize = 1_024;
 /// Threads are looked through for those without calls when there are so many.
-const MANY_THREADS: usize = 4_096;
+const MAX_THREADS: usize = 4_096;
 
 /// One call of a kernel function.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,7 +112,7 @@ impl Calls {
         }
     }
 
-    /// Takes what may be a call or tell of one; passes over the rest.
+    /// Takes what may be a call or show one; passes over the rest.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::JournalCommit(commit) => self.commit(commit),
@@ -129,7 +129,7 @@ impl Calls {
     pub fn take(&mut self, all: bool) -> Option<Call> {
         loop {
             let (&(start, _), _) = self.held.first_key_value()?;
-            if !all && start > self.newest - self.held_for && self.held.len() <= MOST_HELD {
+            if !all && start > self.newest - self.held_for && self.held.len() <= MAX_UNORDERED_CALLS {
                 return None;
             }
             let (_, call) = self.held.pop_first()?;
@@ -159,7 +159,7 @@ impl Calls {
         });
     }
 
-    /// A stretch off the CPU in the same call is no call of its own.
+    /// A stretch off the CPU in the same call is no separate call.
     fn span(&mut self, span: &KernelSpan) {
         let mut detail = Detail::Nothing;
         for (key, stack) in self.unnamed_within(span.tid, span.start, span.end) {
@@ -267,13 +267,13 @@ impl Calls {
     fn hold_unnamed(&mut self, tid: Tid, call: Call, stack: Option<Arc<str>>) -> Key {
         let key = self.hold(call);
         let held = &self.held;
-        if self.threads.len() >= MANY_THREADS {
+        if self.threads.len() >= MAX_THREADS {
             self.threads.retain(|_, thread| thread.unnamed.iter().any(|(key, _)| held.contains_key(key)));
         }
         let thread = self.threads.entry(tid).or_default();
-        if thread.unnamed.len() >= MOST_UNNAMED {
+        if thread.unnamed.len() >= MAX_CALLS_WITHOUT_FILE {
             thread.unnamed.retain(|(key, _)| held.contains_key(key));
-            thread.unnamed.drain(..thread.unnamed.len().saturating_sub(MOST_UNNAMED / 2));
+            thread.unnamed.drain(..thread.unnamed.len().saturating_sub(MAX_CALLS_WITHOUT_FILE / 2));
         }
         thread.unnamed.push((key, stack));
         key

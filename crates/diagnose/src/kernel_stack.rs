@@ -28,7 +28,7 @@ pub(crate) enum Wait {
     PageLock,
     /// A page that is being written and must not change meanwhile.
     StablePage,
-    /// Pages that are being written, of whoever waits until they are.
+    /// Pages that are being written.
     Writeback,
     /// Room in XFS's log: `fs/xfs/xfs_log.c`.
     XfsLogSpace,
@@ -154,14 +154,14 @@ impl Rule {
     fn frame<'s>(&self, frames: &[&'s str]) -> Option<&'s str> {
         let found =
             self.functions.iter().find_map(|name| frames.iter().find(|frame| is_named(frame, name)))?;
-        if !self.within.is_empty() && !any_named(frames, self.within) {
+        if !self.within.is_empty() && !any_named(frames, &self.within) {
             return None;
         }
         if self.called_by.is_empty() {
             return Some(found);
         }
-        let outermost = frames.iter().position(|frame| any_named(&[frame], self.functions))?;
-        frames.get(outermost.checked_sub(1)?).copied().filter(|by| any_named(&[by], self.called_by))
+        let outermost = frames.iter().position(|frame| any_named(&[frame], &self.functions))?;
+        frames.get(outermost.checked_sub(1)?).copied().filter(|by| any_named(&[by], &self.called_by))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Waits for locks in the order of their ends, each with who held the lock and what that thread was doing. Does not say
 //! which requests were slow for it: [`crate::Engine`] does.
 //!
-//! A wait is told once everything that bears on it has had time to arrive. Waits that no source saw are inferred from
+//! A wait is listed once everything that bears on it has had time to arrive. Waits that no source saw are inferred from
 //! the appends of produce requests: without its request, nobody knows since when a thread could have waited.
 
 use std::collections::{HashMap, VecDeque};
@@ -26,9 +26,9 @@ use crate::window::{Span as _, Window};
 use crate::{joins, locks};
 
 /// Reasons of shorter operations are not kept: nobody waited long for one.
-const WORTH_KEEPING: Nanos = Nanos::from_micros(100);
+const MIN_OPERATION: Nanos = Nanos::from_micros(100);
 /// Old events are swept out this often, in recorded time.
-const SWEEP: Nanos = Nanos::from_millis(250);
+const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
 
 /// A wait for a lock, with its holder.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +53,7 @@ pub struct LockRow {
     pub holder: Option<LockHolder>,
     /// Who had it last before the waiter, where the JVM says.
     pub previous_owner: Option<LockHolder>,
-    /// PendingRow the holder was doing meanwhile.
+    /// What the holder was doing meanwhile.
     pub doing: HolderActivity,
     /// Appends of others that were served in the wait.
     pub ahead: usize,
@@ -72,7 +72,7 @@ impl LockRow {
     }
 }
 
-/// PendingRow a holder was doing for the largest part of a wait.
+/// What a holder was doing for the largest part of a wait.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HolderActivity {
     /// Nothing that was seen.
@@ -135,7 +135,7 @@ impl Locks {
             _ => {}
         }
         self.decide(self.newest - self.config.lateness);
-        if self.newest - self.swept >= SWEEP {
+        if self.newest - self.swept >= SWEEP_INTERVAL {
             self.sweep();
         }
     }
@@ -155,9 +155,9 @@ impl Locks {
     }
 
     fn file_op(&mut self, op: FileOp) {
-        // Asked of every operation: what is told of one is forgotten.
+        // Asked of every operation, because the reasons are then forgotten.
         let reasons = self.reasons.of(&op);
-        if op.latency() >= WORTH_KEEPING {
+        if op.latency() >= MIN_OPERATION {
             self.told.insert((op.tid, op.start), reasons);
         }
         self.window.file_op(op);
@@ -219,7 +219,7 @@ impl Locks {
         }
     }
 
-    /// PendingRow took the largest part of the time in which it held the lock.
+    /// What took the largest part of the time in which it held the lock.
     fn doing(&self, holder: &Holder, pid: Pid) -> HolderActivity {
         let (start, end) = (holder.start, holder.end);
         let past = holder.tid.and_then(|tid| self.window.thread(tid));

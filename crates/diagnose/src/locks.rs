@@ -1,4 +1,4 @@
-//! Waits for locks: which lock it was, who held it, and which append waited. Sees waits where the JVM tells of them
+//! Waits for locks: which lock it was, who held it, and which append waited. Sees waits where the JVM reports them
 //! ([`model::LockWait`]); of others it infers those for a partition's log.
 //!
 //! A wait that was seen belongs to the append that its thread did next: by thread id, and by a Java stack that is
@@ -16,14 +16,14 @@ use crate::locks::names::LockName;
 use crate::time_budget::TimeBudget;
 use crate::window::{CLOCK_SLACK, Window};
 
-/// A wait for a lock, whoever saw it.
+/// A wait for a lock, seen or inferred.
 #[derive(Clone, Debug)]
 pub(crate) struct LockContention<'w> {
     /// When the thread can have begun to wait, at the earliest.
     pub(crate) start: Nanos,
     pub(crate) end: Nanos,
     pub(crate) tid: Tid,
-    /// What the waiter is called by whoever saw it.
+    /// What its source calls the waiter.
     pub(crate) thread: Arc<str>,
     pub(crate) name: LockName,
     /// What the JVM said of it; none where it was inferred.

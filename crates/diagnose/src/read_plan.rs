@@ -1,12 +1,12 @@
-//! What verdicts on a recording can depend on: stretches of time around its slow requests, and whatever else tells of
-//! them from afar. What lies elsewhere need not even be read, and the verdicts are the same: the tests of whoever reads so hold it.
+//! What verdicts on a recording can depend on: stretches of time around its slow requests, and what
+//! bears on them from afar. What lies elsewhere need not be read, and the verdicts are the same (`analysis` tests it).
 //!
 //! A request's verdict looks at what shares time with it, with those ahead of it on its connection, and with what these
 //! waited for: a lock's holder may have been at it for seconds, so what took long is followed to its start. Beyond that:
 //! - what a thread did last and does next, however long before or after: of every thread the first and last event of
 //!   each kind in each gap between stretches is read;
 //! - a connection's request before: the same;
-//! - when trouble began (`window::episodes`) and what tells of it: read everywhere;
+//! - when trouble began (`window::episodes`) and what shows it: read everywhere;
 //! - followers' fetches, and what a transaction's coordinator was asked: everywhere;
 //! - who wrote what a network thread had to read from the device: writes are then read for as long as they are kept.
 //!
@@ -25,7 +25,7 @@ use crate::stages::waiting;
 use crate::window::requests::is_follower;
 use crate::window::trouble::{MIN_WAIT_FOR_CPU, is_of_transaction};
 
-/// So long before what is looked at, all is read: whatever took longer is followed to its start.
+/// So long before what is looked at, all is read: what took longer is followed to its start.
 const MARGIN_BEFORE: Nanos = Nanos::from_millis(2_000);
 /// And so long after it: clocks differ, and what came right after belongs to it.
 const MARGIN_AFTER: Nanos = Nanos::from_millis(500);
@@ -34,11 +34,11 @@ const MIN_LONG: Nanos = Nanos::from_millis(1_000);
 /// Reads of files that took as long are looked into (`cause::disk_read`).
 const LONG_READ: Nanos = Nanos::from_millis(1);
 /// Where requests take longer than this share of the time for which events are kept, it matters what exactly is: a sixth.
-pub(crate) const MUCH_OF_RETENTION: i64 = 6;
+pub(crate) const RETENTION_SHARE: i64 = 6;
 /// Where stretches cover more than half of a recording, leaving out the rest is not worth the trouble.
-const WORTH_THE_TROUBLE: i64 = 2;
+const MAX_COVERED_DIVISOR: i64 = 2;
 
-/// Kafka's keys of requests that wait for others on purpose: whoever waits behind one is told so and no more.
+/// Kafka's keys of requests that wait for others on purpose: a wait behind one needs no other cause.
 const PATIENT: [i16; 3] = [JOIN_GROUP, SYNC_GROUP, SHARE_FETCH];
 
 /// Collects what may be slow, and what took long.
@@ -53,7 +53,7 @@ pub struct ReadPlan {
     too_long: bool,
     /// Whether any took long enough to be counted as slow.
     any_slow: bool,
-    /// The longest request that was told.
+    /// The longest request.
     longest: Nanos,
 }
 
@@ -72,7 +72,7 @@ impl ReadPlan {
         }
     }
 
-    /// Requests that took less need not be told to it.
+    /// Requests that took less need not be added.
     pub fn min_request_latency(&self) -> Nanos {
         if self.config.only_request.is_some() { Nanos::MIN } else { self.config.slower_than.min(MIN_LONG) }
     }
@@ -82,17 +82,17 @@ impl ReadPlan {
         self.longest.max(self.min_request_latency())
     }
 
-    /// File operations that took less need not be told to it.
+    /// File operations that took less need not be added.
     pub fn min_file_op_latency() -> Nanos {
         LONG_READ
     }
 
-    /// Whatever else takes time and others wait for, a lock or the JVM, need not be told to it where it took less.
+    /// Lock waits and JVM pauses that took less need not be added.
     pub fn min_span_length() -> Nanos {
         MIN_LONG
     }
 
-    /// Whether no request was told that may be slow, or of which the engine would say that it does not judge it.
+    /// Whether no request may be slow or is counted as not judged.
     pub fn is_empty(&self) -> bool {
         self.near.is_empty() && !self.any_slow
     }
@@ -107,7 +107,7 @@ impl ReadPlan {
         }
     }
 
-    /// Takes what another, of what they were told each.
+    /// Adds what another plan was given.
     pub fn add(&mut self, other: Self) {
         self.near.extend(other.near);
         self.long.extend(other.long);
@@ -123,7 +123,7 @@ impl ReadPlan {
         if self.may_be_judged(row) {
             self.near.push((row.arrival, row.last_seen()));
             let latency = row.latency().unwrap_or_default();
-            self.too_long |= latency.0.saturating_mul(MUCH_OF_RETENTION) > self.config.retention.0;
+            self.too_long |= latency.0.saturating_mul(RETENTION_SHARE) > self.config.retention.0;
         } else if !self.config.apis.contains(&row.api) && !PATIENT.contains(&row.api_key) {
             // Others may wait behind it.
             self.long(row.arrival, row.last_seen());
@@ -158,7 +158,7 @@ impl ReadPlan {
         }
         let near = merge_spans(self.near);
         let covered: Nanos = near.iter().map(|(start, end)| *end - *start).sum();
-        if self.too_long || covered.0.saturating_mul(WORTH_THE_TROUBLE) > lasts.0 {
+        if self.too_long || covered.0.saturating_mul(MAX_COVERED_DIVISOR) > lasts.0 {
             return None;
         }
         let kept = self.config.retention;
@@ -170,7 +170,7 @@ impl ReadPlan {
     }
 }
 
-/// Whether a request may count as slow, whatever else is known of it: a fetch had asked the broker to wait for data.
+/// Whether a request may count as slow: a fetch had asked the broker to wait for data.
 fn is_slow(row: &RequestTiming, slower_than: Nanos) -> bool {
     row.latency().is_some_and(|latency| latency - waiting::least_wait(row) >= slower_than)
 }
@@ -268,7 +268,7 @@ impl RowFilter for NearFilter {
 }
 
 impl NearFilter {
-    /// Whether a request is told whatever is near it: it is counted, or bears on others from afar.
+    /// Whether a request is read wherever it lies: it is counted, or bears on others from afar.
     fn is_told(&self, request: &RequestPosition) -> bool {
         request.latency().is_some_and(|latency| latency >= self.slower_than)
             || is_of_transaction(request.api_key)

@@ -68,7 +68,7 @@ pub struct Differences {
 }
 
 /// So many are kept for the quantiles, evenly over all.
-const MOST: usize = 200_000;
+const MAX_DIFFERENCES: usize = 200_000;
 
 impl Agreement {
     /// Counts a verdict in.
@@ -88,9 +88,9 @@ impl Agreement {
 impl Differences {
     fn add(&mut self, difference: Nanos) {
         self.seen += 1;
-        if self.kept.len() < MOST {
+        if self.kept.len() < MAX_DIFFERENCES {
             self.kept.push(difference);
-        } else if let Some(slot) = self.kept.get_mut((self.seen % MOST as u64) as usize) {
+        } else if let Some(slot) = self.kept.get_mut((self.seen % MAX_DIFFERENCES as u64) as usize) {
             *slot = difference;
         }
     }

@@ -115,7 +115,7 @@ pub(crate) fn stages_of<'w>(
 /// connection, that is long after it came.
 fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<SocketCall> {
     let last = request.sequence_end()?.wrapping_sub(1);
-    let read = window.sockets().read_of((request.client, request.broker), last, served_from)?;
+    let read = window.sockets.read_of((request.client, request.broker), last, served_from)?;
     let fits = read.end >= request.arrival_end - CLOCK_SLACK
         && request.response.is_none_or(|response| read.end <= response + CLOCK_SLACK);
     fits.then_some(read)
@@ -124,7 +124,7 @@ fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<Soc
 /// The write that began a request's response.
 fn answer_of(window: &Window, request: &Request) -> Option<SocketCall> {
     let (first, response) = request.response_sequence.zip(request.response)?;
-    let write = window.sockets().write_of((request.client, request.broker), first, response)?;
+    let write = window.sockets.write_of((request.client, request.broker), first, response)?;
     let fits = write.start <= response + CLOCK_SLACK && write.start >= request.arrival_end - CLOCK_SLACK;
     fits.then_some(write)
 }

@@ -9,7 +9,7 @@ use crate::causes;
 use crate::joins::JoinStats;
 
 /// At most this many roots are told apart; the rest are counted together.
-const MOST_ROOTS: usize = 10_000;
+const MAX_ROOTS: usize = 10_000;
 
 /// What came of everything that was fed.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +81,7 @@ impl Totals {
     }
 
     fn root(&mut self, verdict: &Verdict, latency: Nanos) {
-        let full = self.by_root.len() >= MOST_ROOTS && !self.by_root.contains_key(&verdict.root);
+        let full = self.by_root.len() >= MAX_ROOTS && !self.by_root.contains_key(&verdict.root);
         let root = if full { Arc::from("more") } else { Arc::clone(&verdict.root) };
         let total = self.by_root.entry(Arc::clone(&root)).or_insert_with(|| RootTotal {
             root,

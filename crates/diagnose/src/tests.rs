@@ -464,7 +464,7 @@ fn who_waited_long_may_take_longer_to_follow_one_who_had_the_log_briefly() {
             off_cpu(7, ms(1_002), ms(1_199), stack),
             op(paused),
             op(brief),
-            // Whoever is next in the queue follows at once.
+            // The next one in the queue follows at once.
             op(append(10, 6, start, Nanos(start.0 + 5_000), 4)),
             op(append(9, 6, Nanos(start.0 + 10_000), Nanos(start.0 + 20_000), 3)),
             asked(request(3, 6, 1_000, 1_240, 3)),

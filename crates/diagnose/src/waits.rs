@@ -3,10 +3,8 @@
 //! Kafka stores into the segment's mapped indexes after the write, before it releases the log (`LogSegment.append`,
 //! `OffsetIndex.append`): an uninterruptible wait right after the write is taken for that store.
 //!
-//! Time in which the thread could run and had no CPU is that, whatever it did; freeing memory is that from end to end; the
+//! Time in which the thread could run and had no CPU is that; freeing memory is that from end to end; the
 //! rest of a wait is what its stack says. A pause that the kernel announced is one whether or not the thread left the CPU.
-
-use std::sync::Arc;
 
 use model::{
     Confidence, DirtyThrottle, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, OffCpu, Reclaim, Waker,
@@ -328,14 +326,6 @@ impl<'w> OperationWaits<'w> {
             WaitEvent::Pause(pause) => (pause.tid, &self.op.thread),
         };
         let (start, end) = self.span();
-        Evidence {
-            kind: EvidenceKind::OffCpu,
-            start,
-            end,
-            tid: Some(tid),
-            thread: Some(Arc::clone(thread)),
-            waiter: None,
-            text,
-        }
+        Evidence::new(EvidenceKind::OffCpu, start, end, text).of_thread(tid, thread)
     }
 }

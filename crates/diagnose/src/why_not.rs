@@ -1,5 +1,5 @@
 //! What could not be decided about a request, and what would have told: for those that stay unobserved, and for verdicts
-//! that only the time supports. Knows which means see which stage; does not judge anew.
+//! that only the time supports. Knows which sources see which stage; does not judge again.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use model::{Cause, Confidence, Doubt, EvidenceKind, Stage, Verdict};
 use crate::causes;
 
 /// Parts of less than this share of the latency are passed over: a tenth.
-const WORTH_A_WORD: i64 = 10;
+const SHARE_OF_LATENCY: i64 = 10;
 
 /// What was watched, and why the rest was not.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +49,7 @@ pub fn doubts(verdict: &Verdict, watched: &Coverage) -> Vec<Doubt> {
         let what = format!("that it was {}: only the time says so", verdict.cause);
         doubts.push(doubt(verdict, stage, what, causes::spec(verdict.cause).proof));
     }
-    let least = verdict.stages.total().0 / WORTH_A_WORD;
+    let least = verdict.stages.total().0 / SHARE_OF_LATENCY;
     let open = verdict.stages.iter().filter(|(_, time)| time.0 > least && unknown);
     doubts.extend(open.filter_map(|(stage, _)| of_stage(verdict, stage, watched)));
     let lost = verdict.losses.iter().map(|loss| {
@@ -64,7 +64,7 @@ fn doubt(verdict: &Verdict, stage: Stage, what: impl Into<String>, tells: impl I
     Doubt { stage, time: verdict.stages.of(stage), what: what.into(), tells: tells.into() }
 }
 
-/// Which means see a stage, what they tell of it, and what tells more where all of them were at hand.
+/// Sources that see a stage, what is open without them, and what would show more.
 struct Means {
     stage: Stage,
     what: &'static str,
@@ -169,7 +169,7 @@ fn unseen(verdict: &Verdict, watched: &Coverage) -> (String, String) {
     }
     if writes && !write_seen {
         let what = "which write was of its records: none has their CRC or the base offset of the response";
-        let tells = "a recording without losses that begins before the request; of a batch that the broker writes anew, \
+        let tells = "a recording without losses that begins before the request; of a batch that the broker rewrites, \
                      responses with a base offset (acks=1 or all)";
         return (what.to_owned(), tells.to_owned());
     }

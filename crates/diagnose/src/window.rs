@@ -57,7 +57,7 @@ pub(crate) trait Span {
 }
 
 macro_rules! span {
-    ($($event:ty),*) => {$(
+    ($($event:ty $(, $tie:ident)?;)*) => {$(
         impl Span for $event {
             fn start(&self) -> Nanos {
                 self.start
@@ -65,33 +65,24 @@ macro_rules! span {
             fn end(&self) -> Nanos {
                 self.end
             }
+            $(fn tie(&self) -> u64 {
+                self.$tie.into()
+            })?
         }
     )*};
 }
-span!(OffCpu, JournalCommit, DirtyThrottle, JvmPause, LockWait, Loss, Reclaim, KernelSpan, HostSample);
-
-impl Span for Arc<FileOp> {
-    fn start(&self) -> Nanos {
-        self.start
-    }
-    fn end(&self) -> Nanos {
-        self.end
-    }
-    fn tie(&self) -> u64 {
-        self.tid.into()
-    }
-}
-
-impl Span for BlockIo {
-    fn start(&self) -> Nanos {
-        self.start
-    }
-    fn end(&self) -> Nanos {
-        self.end
-    }
-    fn tie(&self) -> u64 {
-        self.sector
-    }
+span! {
+    OffCpu;
+    JournalCommit;
+    DirtyThrottle;
+    JvmPause;
+    LockWait;
+    Loss;
+    Reclaim;
+    KernelSpan;
+    HostSample;
+    Arc<FileOp>, tid;
+    BlockIo, sector;
 }
 
 impl Span for Arc<Request> {
@@ -130,13 +121,13 @@ pub(crate) struct Window {
     partitions: HashMap<TopicPartition, Timeline<Arc<FileOp>>, RandomState>,
     devices: HashMap<(u32, u32), DevicePast, RandomState>,
     connections: HashMap<Connection, Timeline<Arc<Request>>, RandomState>,
-    sockets: Sockets,
-    followers: Followers,
-    produced: ProduceIndex,
+    pub(crate) sockets: Sockets,
+    pub(crate) followers: Followers,
+    pub(crate) produced: ProduceIndex,
     pauses: Timeline<JvmPause>,
     losses: Timeline<Loss>,
     pub(crate) trouble: Trouble,
-    appends: Appends<Arc<FileOp>>,
+    pub(crate) appends: Appends<Arc<FileOp>>,
     /// The request handlers, and when each appended last.
     handlers: HashMap<Tid, (Pid, Nanos), RandomState>,
     /// How many events are kept, and some that were forgotten since they were counted.
@@ -194,7 +185,7 @@ impl Window {
         is_new
     }
 
-    /// The wait with what other sources have told of it since.
+    /// The wait with what other sources have reported of it since.
     pub(crate) fn as_known(&self, wait: &LockWait) -> LockWait {
         let waits = self.threads.get(&wait.tid).map(|past| past.lock_waits.overlapping(wait.start, wait.end));
         let united = waits.into_iter().flatten().find(|known| {
@@ -244,18 +235,6 @@ impl Window {
         }
     }
 
-    pub(crate) fn sockets(&self) -> &Sockets {
-        &self.sockets
-    }
-
-    pub(crate) fn followers(&self) -> &Followers {
-        &self.followers
-    }
-
-    pub(crate) fn produced(&self) -> &ProduceIndex {
-        &self.produced
-    }
-
     pub(crate) fn thread(&self, tid: Tid) -> Option<&ThreadPast> {
         self.threads.get(&tid)
     }
@@ -266,7 +245,7 @@ impl Window {
         Arc::clone(full.filter(|full| full.starts_with(&**kept)).unwrap_or(kept))
     }
 
-    /// PauseMerger of the JVM that share time with the stretch.
+    /// Pauses of the JVM that share time with the stretch.
     pub(crate) fn pauses(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &JvmPause> {
         self.pauses.overlapping(start, end)
     }
@@ -298,10 +277,6 @@ impl Window {
 
     pub(crate) fn partition(&self, partition: &TopicPartition) -> Option<&Timeline<Arc<FileOp>>> {
         self.partitions.get(partition)
-    }
-
-    pub(crate) fn appends(&self) -> &Appends<Arc<FileOp>> {
-        &self.appends
     }
 
     /// Requests of the same connection that arrived before this one and were still unanswered at a moment, the one answered

@@ -195,6 +195,19 @@ row! {
     }
 }
 
+impl Evidence {
+    /// Something that was seen between two moments.
+    pub fn new(kind: EvidenceKind, start: Nanos, end: Nanos, text: impl Into<String>) -> Self {
+        Self { kind, start, end, tid: None, thread: None, waiter: None, text: text.into() }
+    }
+
+    /// The same of a thread.
+    #[must_use]
+    pub fn of_thread(self, tid: Tid, thread: &Arc<str>) -> Self {
+        Self { tid: Some(tid), thread: Some(Arc::clone(thread)), ..self }
+    }
+}
+
 row! {
     waiter_row =>
     /// A thread that waited for another.

@@ -1,84 +1,56 @@
 //! The kinds of work that an engineer looks for in a broker's profile, by the functions that are known to do them. Does not count.
 
-use std::fmt;
+use model::{StackTime, named};
 
-use model::StackTime;
-
-/// A kind of work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Work {
-    /// CRC32C of record batches.
-    Checksum,
-    /// Batches read record by record, to validate or convert them.
-    Records,
-    /// Entering and leaving monitors, spinning included.
-    MonitorEnter,
-    /// Locks of `java.util.concurrent`.
-    Lock,
-    /// Memory that is set to zero.
-    Zeroing,
-    /// Memory that is copied.
-    Copying,
-    /// Codec.
-    Zstd,
-    /// Codec.
-    Lz4,
-    /// Codec.
-    Snappy,
-    /// Codec.
-    Gzip,
-    /// Encryption and its handshakes.
-    Tls,
-    /// The JVM's collector.
-    Collector,
-    /// The JVM's compilers.
-    Compiler,
-    /// Writing to files.
-    FileWrite,
-    /// Reading from files.
-    FileRead,
-    /// Having files written to the device.
-    FileSync,
-    /// Files sent to sockets.
-    SendFile,
-    /// Sockets and the network's protocols.
-    Sockets,
-    /// Waiting for sockets.
-    Polling,
-    /// Putting threads to sleep and waking them.
-    Futex,
-    /// Page faults.
-    PageFault,
+named! {
+    /// A kind of work.
+    pub enum Work {
+        /// CRC32C of record batches.
+        Checksum = "checksum of batches (CRC32C)",
+        /// Batches read record by record, to validate or convert them.
+        Records = "record by record (DefaultRecord.readFrom)",
+        /// Entering and leaving monitors, spinning included.
+        MonitorEnter = "monitor enter",
+        /// Locks of `java.util.concurrent`.
+        Lock = "lock of java.util.concurrent",
+        /// Memory that is set to zero.
+        Zeroing = "memory zeroing",
+        /// Memory that is copied.
+        Copying = "memory copying",
+        /// Codec.
+        Zstd = "zstd",
+        /// Codec.
+        Lz4 = "lz4",
+        /// Codec.
+        Snappy = "snappy",
+        /// Codec.
+        Gzip = "gzip",
+        /// Encryption and its handshakes.
+        Tls = "TLS",
+        /// The JVM's collector.
+        Collector = "garbage collection",
+        /// The JVM's compilers.
+        Compiler = "JIT compiler",
+        /// Writing to files.
+        FileWrite = "file write",
+        /// Reading from files.
+        FileRead = "file read",
+        /// Having files written to the device.
+        FileSync = "fsync",
+        /// Files sent to sockets.
+        SendFile = "sendfile",
+        /// Sockets and the network's protocols.
+        Sockets = "sockets",
+        /// Waiting for sockets.
+        Polling = "wait for sockets",
+        /// Putting threads to sleep and waking them.
+        Futex = "threads' sleep and wake-up (futex)",
+        /// Page faults.
+        PageFault = "page fault",
+    }
 }
 
 impl Work {
-    /// The name in outputs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Checksum => "checksum of batches (CRC32C)",
-            Self::Records => "record by record (DefaultRecord.readFrom)",
-            Self::MonitorEnter => "monitor enter",
-            Self::Lock => "lock of java.util.concurrent",
-            Self::Zeroing => "memory zeroing",
-            Self::Copying => "memory copying",
-            Self::Zstd => "zstd",
-            Self::Lz4 => "lz4",
-            Self::Snappy => "snappy",
-            Self::Gzip => "gzip",
-            Self::Tls => "TLS",
-            Self::Collector => "garbage collection",
-            Self::Compiler => "JIT compiler",
-            Self::FileWrite => "file write",
-            Self::FileRead => "file read",
-            Self::FileSync => "fsync",
-            Self::SendFile => "sendfile",
-            Self::Sockets => "sockets",
-            Self::Polling => "wait for sockets",
-            Self::Futex => "threads' sleep and wake-up (futex)",
-            Self::PageFault => "page fault",
-        }
-    }
-
     /// What a thread does that has no other work, by its name, of which the kernel keeps 15 bytes.
     pub(super) fn of_thread(name: &str) -> Option<Self> {
         first(THREADS, name)
@@ -93,174 +65,153 @@ impl Work {
     }
 }
 
-impl fmt::Display for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// How a name is known.
-enum Name {
-    Begins(&'static str),
-    Holds(&'static str),
-    Ends(&'static str),
-}
-
-use Name::{Begins, Ends, Holds};
-
-/// The first line that holds counts.
-type Names = &'static [(Name, Work)];
+/// Names of each work in the order in which they are looked for; `*` stands for any text at an end.
+type Names = &'static [(Work, &'static [&'static str])];
 
 fn first(names: Names, name: &str) -> Option<Work> {
-    let is = |known: &Name| match *known {
-        Begins(text) => name.starts_with(text),
-        Holds(text) => name.contains(text),
-        Ends(text) => name.ends_with(text),
+    let is = |known: &&str| match (known.strip_prefix('*'), known.strip_suffix('*')) {
+        (Some(rest), Some(_)) => name.contains(rest.trim_end_matches('*')),
+        (Some(end), None) => name.ends_with(end),
+        (None, Some(beginning)) => name.starts_with(beginning),
+        (None, None) => name == *known,
     };
-    names.iter().find(|(known, _)| is(known)).map(|(_, work)| *work)
+    names.iter().find(|(_, known)| known.iter().any(is)).map(|(work, _)| *work)
 }
 
 /// HotSpot's threads (`gc/shared`, `compiler/compileBroker.cpp`), then OpenJ9's.
 const THREADS: Names = &[
-    (Begins("GC Thread#"), Work::Collector),
-    (Begins("G1 "), Work::Collector),
-    (Begins("ParGC Thread#"), Work::Collector),
-    (Begins("ZWorker"), Work::Collector),
-    (Begins("ZDriver"), Work::Collector),
-    (Begins("Shenandoah"), Work::Collector),
-    (Begins("GC Worker"), Work::Collector),
-    (Begins("GC Slave"), Work::Collector),
-    (Begins("Concurrent Mark"), Work::Collector),
-    (Begins("C1 Compiler"), Work::Compiler),
-    (Begins("C2 Compiler"), Work::Compiler),
-    (Begins("JIT Compilation"), Work::Compiler),
+    (
+        Work::Collector,
+        &[
+            "GC Thread#*",
+            "G1 *",
+            "ParGC Thread#*",
+            "ZWorker*",
+            "ZDriver*",
+            "Shenandoah*",
+            "GC Worker*",
+            "GC Slave*",
+            "Concurrent Mark*",
+        ],
+    ),
+    (Work::Compiler, &["C1 Compiler*", "C2 Compiler*", "JIT Compilation*"]),
 ];
 
 /// The kernel's functions: `arch/x86/lib`, `mm/`, `fs/`, `net/`.
 const KERNEL: Names = &[
-    (Begins("clear_page"), Work::Zeroing),
-    (Begins("clear_huge_page"), Work::Zeroing),
-    (Begins("clear_subpage"), Work::Zeroing),
-    (Begins("folio_zero_user"), Work::Zeroing),
-    (Begins("copy_user"), Work::Copying),
-    (Begins("rep_movs"), Work::Copying),
-    (Begins("_copy_to_iter"), Work::Copying),
-    (Begins("_copy_from_iter"), Work::Copying),
-    (Begins("copy_page_"), Work::Copying),
-    (Begins("copyin"), Work::Copying),
-    (Begins("copyout"), Work::Copying),
-    (Begins("memcpy"), Work::Copying),
-    (Begins("tcp_"), Work::Sockets),
-    (Begins("__tcp_"), Work::Sockets),
-    (Begins("sock_"), Work::Sockets),
-    (Begins("inet_"), Work::Sockets),
-    (Begins("ip_"), Work::Sockets),
-    (Begins("__ip_"), Work::Sockets),
-    (Begins("net_rx_action"), Work::Sockets),
-    (Begins("__sys_sendto"), Work::Sockets),
-    (Begins("__sys_recvfrom"), Work::Sockets),
-    (Begins("ep_poll"), Work::Polling),
-    (Begins("do_epoll_wait"), Work::Polling),
-    (Begins("do_sendfile"), Work::SendFile),
-    (Begins("vfs_fsync"), Work::FileSync),
-    (Begins("do_fsync"), Work::FileSync),
-    (Ends("_sync_file"), Work::FileSync),
-    (Ends("_file_fsync"), Work::FileSync),
-    (Ends("_file_write_iter"), Work::FileWrite),
-    (Begins("generic_perform_write"), Work::FileWrite),
-    (Ends("_file_read_iter"), Work::FileRead),
-    (Begins("filemap_read"), Work::FileRead),
-    (Begins("do_futex"), Work::Futex),
-    (Begins("exc_page_fault"), Work::PageFault),
-    (Begins("do_user_addr_fault"), Work::PageFault),
-    (Begins("handle_mm_fault"), Work::PageFault),
+    (Work::Zeroing, &["clear_page*", "clear_huge_page*", "clear_subpage*", "folio_zero_user*"]),
+    (
+        Work::Copying,
+        &[
+            "copy_user*",
+            "rep_movs*",
+            "_copy_to_iter*",
+            "_copy_from_iter*",
+            "copy_page_*",
+            "copyin*",
+            "copyout*",
+            "memcpy*",
+        ],
+    ),
+    (
+        Work::Sockets,
+        &[
+            "tcp_*",
+            "__tcp_*",
+            "sock_*",
+            "inet_*",
+            "ip_*",
+            "__ip_*",
+            "net_rx_action*",
+            "__sys_sendto*",
+            "__sys_recvfrom*",
+        ],
+    ),
+    (Work::Polling, &["ep_poll*", "do_epoll_wait*"]),
+    (Work::SendFile, &["do_sendfile*"]),
+    (Work::FileSync, &["vfs_fsync*", "do_fsync*", "*_sync_file", "*_file_fsync"]),
+    (Work::FileWrite, &["*_file_write_iter", "generic_perform_write*"]),
+    (Work::FileRead, &["*_file_read_iter", "filemap_read*"]),
+    (Work::Futex, &["do_futex*"]),
+    (Work::PageFault, &["exc_page_fault*", "do_user_addr_fault*", "handle_mm_fault*"]),
 ];
 
 /// Java's methods, the codecs' native libraries, glibc's memory functions and the JVM's own: HotSpot's `runtime/objectMonitor.cpp`,
 /// `runtime/synchronizer.cpp` and stubs, OpenJ9's `vm/ObjectMonitor.cpp` and `omrthread.c`. What an optimised JVM has put into its
 /// callers (a checksum's loop, a lock nobody wanted) counts as the caller.
 const USER: Names = &[
-    (Holds("CRC32C."), Work::Checksum),
-    (Holds("updateBytesCRC32C"), Work::Checksum),
-    (Holds(".Crc32C"), Work::Checksum),
-    (Holds("common.utils.Checksums."), Work::Checksum),
-    (Holds("DefaultRecord.read"), Work::Records),
-    (Holds(".LogValidator."), Work::Records),
-    (Holds("ByteUtils.readVar"), Work::Records),
-    (Holds("ByteUtils.readUnsignedVar"), Work::Records),
-    (Begins("ObjectMonitor::enter"), Work::MonitorEnter),
-    (Begins("ObjectMonitor::Enter"), Work::MonitorEnter),
-    (Begins("ObjectMonitor::spin_enter"), Work::MonitorEnter),
-    (Begins("ObjectMonitor::try_"), Work::MonitorEnter),
-    (Begins("ObjectMonitor::Try"), Work::MonitorEnter),
-    (Begins("ObjectMonitor::short_fixed_spin"), Work::MonitorEnter),
-    (Begins("ObjectMonitor::exit"), Work::MonitorEnter),
-    (Begins("ObjectMonitor::Exit"), Work::MonitorEnter),
-    (Begins("ObjectSynchronizer::enter"), Work::MonitorEnter),
-    (Begins("ObjectSynchronizer::inflate"), Work::MonitorEnter),
-    (Begins("LightweightSynchronizer::"), Work::MonitorEnter),
-    (Holds("complete_monitor_"), Work::MonitorEnter),
-    (Holds("monitorenter"), Work::MonitorEnter),
-    (Begins("objectMonitorE"), Work::MonitorEnter),
-    (Begins("spinOn"), Work::MonitorEnter),
-    (Begins("omrthread_spinlock_"), Work::MonitorEnter),
-    (Holds("monitor_enter"), Work::MonitorEnter),
-    (Begins("fast_jitMonitorEnter"), Work::MonitorEnter),
-    (Begins("java.util.concurrent.locks."), Work::Lock),
-    (Begins("__memset"), Work::Zeroing),
-    (Begins("memset"), Work::Zeroing),
-    (Begins("Copy::fill"), Work::Zeroing),
-    (Begins("os::pretouch"), Work::Zeroing),
-    (Holds("zero_blocks"), Work::Zeroing),
-    (Ends("Unsafe.setMemory0"), Work::Zeroing),
-    (Begins("__memmove"), Work::Copying),
-    (Begins("__memcpy"), Work::Copying),
-    (Begins("memmove"), Work::Copying),
-    (Begins("memcpy"), Work::Copying),
-    (Begins("Copy::"), Work::Copying),
-    (Holds("arraycopy"), Work::Copying),
-    (Ends("Unsafe.copyMemory0"), Work::Copying),
-    (Begins("com.github.luben.zstd."), Work::Zstd),
-    (Begins("[libzstd"), Work::Zstd),
-    (Begins("ZSTD_"), Work::Zstd),
-    (Begins("HUF_"), Work::Zstd),
-    (Begins("FSE_"), Work::Zstd),
-    (Begins("net.jpountz."), Work::Lz4),
-    (Holds(".Lz4Block"), Work::Lz4),
-    (Begins("[liblz4"), Work::Lz4),
-    (Begins("LZ4"), Work::Lz4),
-    (Begins("org.xerial.snappy."), Work::Snappy),
-    (Begins("snappy::"), Work::Snappy),
-    (Begins("[snappy"), Work::Snappy),
-    (Begins("[libsnappy"), Work::Snappy),
-    (Begins("java.util.zip.Deflater"), Work::Gzip),
-    (Begins("java.util.zip.Inflater"), Work::Gzip),
-    (Begins("java.util.zip.GZIP"), Work::Gzip),
-    (Begins("deflate"), Work::Gzip),
-    (Begins("inflate"), Work::Gzip),
-    (Begins("[libz.so"), Work::Gzip),
-    (Begins("[libzip.so"), Work::Gzip),
-    (Begins("sun.security.ssl."), Work::Tls),
-    (Begins("javax.net.ssl."), Work::Tls),
-    (Begins("javax.crypto."), Work::Tls),
-    (Begins("com.sun.crypto."), Work::Tls),
-    (Holds("FileDispatcherImpl.write"), Work::FileWrite),
-    (Holds("FileDispatcherImpl.pwrite"), Work::FileWrite),
-    (Holds("FileDispatcherImpl.read"), Work::FileRead),
-    (Holds("FileDispatcherImpl.pread"), Work::FileRead),
-    (Holds("FileDispatcherImpl.force"), Work::FileSync),
-    (Holds("MappedMemoryUtils.force"), Work::FileSync),
-    (Holds("MappedByteBuffer.force"), Work::FileSync),
-    (Holds("FileDispatcherImpl.transferTo"), Work::SendFile),
-    (Begins("sun.nio.ch.FileChannelImpl.transferTo"), Work::SendFile),
-    (Begins("sun.nio.ch.EPoll"), Work::Polling),
-    (Begins("sun.nio.ch.KQueue"), Work::Polling),
-    (Begins("sun.nio.ch.Net.accept"), Work::Polling),
-    (Begins("sun.nio.ch.Net.poll"), Work::Polling),
-    (Begins("epoll_wait"), Work::Polling),
-    (Begins("java.lang.ref.Reference.waitFor"), Work::Polling),
-    (Holds("SocketDispatcher."), Work::Sockets),
-    (Begins("sun.nio.ch.Net."), Work::Sockets),
+    (Work::Checksum, &["*CRC32C.*", "*updateBytesCRC32C*", "*.Crc32C*", "*common.utils.Checksums.*"]),
+    (
+        Work::Records,
+        &["*DefaultRecord.read*", "*.LogValidator.*", "*ByteUtils.readVar*", "*ByteUtils.readUnsignedVar*"],
+    ),
+    (
+        Work::MonitorEnter,
+        &[
+            "ObjectMonitor::enter*",
+            "ObjectMonitor::Enter*",
+            "ObjectMonitor::spin_enter*",
+            "ObjectMonitor::try_*",
+            "ObjectMonitor::Try*",
+            "ObjectMonitor::short_fixed_spin*",
+            "ObjectMonitor::exit*",
+            "ObjectMonitor::Exit*",
+            "ObjectSynchronizer::enter*",
+            "ObjectSynchronizer::inflate*",
+            "LightweightSynchronizer::*",
+            "*complete_monitor_*",
+            "*monitorenter*",
+            "objectMonitorE*",
+            "spinOn*",
+            "omrthread_spinlock_*",
+            "*monitor_enter*",
+            "fast_jitMonitorEnter*",
+        ],
+    ),
+    (Work::Lock, &["java.util.concurrent.locks.*"]),
+    (
+        Work::Zeroing,
+        &["__memset*", "memset*", "Copy::fill*", "os::pretouch*", "*zero_blocks*", "*Unsafe.setMemory0"],
+    ),
+    (
+        Work::Copying,
+        &["__memmove*", "__memcpy*", "memmove*", "memcpy*", "Copy::*", "*arraycopy*", "*Unsafe.copyMemory0"],
+    ),
+    (Work::Zstd, &["com.github.luben.zstd.*", "[libzstd*", "ZSTD_*", "HUF_*", "FSE_*"]),
+    (Work::Lz4, &["net.jpountz.*", "*.Lz4Block*", "[liblz4*", "LZ4*"]),
+    (Work::Snappy, &["org.xerial.snappy.*", "snappy::*", "[snappy*", "[libsnappy*"]),
+    (
+        Work::Gzip,
+        &[
+            "java.util.zip.Deflater*",
+            "java.util.zip.Inflater*",
+            "java.util.zip.GZIP*",
+            "deflate*",
+            "inflate*",
+            "[libz.so*",
+            "[libzip.so*",
+        ],
+    ),
+    (Work::Tls, &["sun.security.ssl.*", "javax.net.ssl.*", "javax.crypto.*", "com.sun.crypto.*"]),
+    (Work::FileWrite, &["*FileDispatcherImpl.write*", "*FileDispatcherImpl.pwrite*"]),
+    (Work::FileRead, &["*FileDispatcherImpl.read*", "*FileDispatcherImpl.pread*"]),
+    (
+        Work::FileSync,
+        &["*FileDispatcherImpl.force*", "*MappedMemoryUtils.force*", "*MappedByteBuffer.force*"],
+    ),
+    (Work::SendFile, &["*FileDispatcherImpl.transferTo*", "sun.nio.ch.FileChannelImpl.transferTo*"]),
+    (
+        Work::Polling,
+        &[
+            "sun.nio.ch.EPoll*",
+            "sun.nio.ch.KQueue*",
+            "sun.nio.ch.Net.accept*",
+            "sun.nio.ch.Net.poll*",
+            "epoll_wait*",
+            "java.lang.ref.Reference.waitFor*",
+        ],
+    ),
+    (Work::Sockets, &["*SocketDispatcher.*", "sun.nio.ch.Net.*"]),
 ];
 
 #[cfg(test)]

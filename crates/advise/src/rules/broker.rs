@@ -1,6 +1,6 @@
 //! The broker's own settings: threads, segments, replication.
 
-use crate::rule::{Judge, fires};
+use crate::rule::{Evaluation, Judge, fires};
 use crate::{Change, Inputs, Layer, NoAdvice, Rule, RuleResult, Scope};
 
 const MANY_PARTITIONS: u64 = 1_000;
@@ -81,7 +81,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn flush_interval(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn flush_interval(inputs: &Inputs) -> Evaluation {
     let settings = inputs.settings()?;
     let set = ["log.flush.interval.messages", "log.flush.interval.ms"].into_iter().filter_map(|name| {
         let value = settings.text(name)?;
@@ -95,18 +95,13 @@ fn flush_interval(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
 }
 
 /// A setting that should not be below a bound, and its default.
-fn at_least(
-    inputs: &Inputs,
-    name: &'static str,
-    least: i64,
-    default: i64,
-) -> Result<(String, Vec<Change>), NoAdvice> {
+fn at_least(inputs: &Inputs, name: &'static str, least: i64, default: i64) -> Evaluation {
     let number = inputs.settings()?.number(name, default)?;
     let evidence = fires(number.value < least, format!("{name} is {}", number.shown))?;
     Ok((evidence, vec![Change::of(name, number.shown, default).by_name(Scope::Broker)]))
 }
 
-fn replica_fetchers(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn replica_fetchers(inputs: &Inputs) -> Evaluation {
     let settings = inputs.settings()?;
     let fetchers = settings.number("num.replica.fetchers", 1)?;
     let replicas = settings.number("default.replication.factor", 1)?;
@@ -141,7 +136,7 @@ fn min_insync(rule: &Rule, inputs: &Inputs) -> RuleResult {
     Ok(crate::Recommendation { effect: effect.to_owned(), ..rule.advise(evidence, vec![change]) })
 }
 
-fn unclean_election(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn unclean_election(inputs: &Inputs) -> Evaluation {
     let name = "unclean.leader.election.enable";
     let is_on = inputs.settings()?.is_on(name, false);
     let evidence = fires(is_on, format!("{name} is {is_on}"))?;

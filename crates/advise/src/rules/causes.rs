@@ -26,9 +26,10 @@ pub(super) fn rules() -> impl Iterator<Item = Rule> {
             layer: spec.layer?,
             condition: condition(spec).leak(),
             source: spec.source,
-            look_at: match spec.on_the_way {
-                true => format!("{cause} in the ways to the causes{}", spec.look_at).leak(),
-                false => format!("{cause} among the causes{}", spec.look_at).leak(),
+            look_at: if spec.on_the_way {
+                format!("{cause} in the ways to the causes{}", spec.look_at).leak()
+            } else {
+                format!("{cause} among the causes{}", spec.look_at).leak()
             },
             effect: "",
             risk: spec.risk,
@@ -41,7 +42,7 @@ fn condition(spec: &CauseSpec) -> String {
     let (cause, more) = (spec.cause, spec.condition);
     let bound = "at least 1 % of the slow requests' time (brokerscope's own bound)";
     if spec.on_the_way {
-        format!("requests that waited in {cause}, whatever it was for, took {bound}{more}")
+        format!("requests that waited in {cause}, for any reason, took {bound}{more}")
     } else {
         format!("{cause} is the cause of {bound}{more}")
     }

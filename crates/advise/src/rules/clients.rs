@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::Nanos;
 
-use crate::rule::{Judge, fires};
+use crate::rule::{Evaluation, Judge, fires};
 use crate::words::{counted, percent, size};
 use crate::{Change, Inputs, Layer, NoAdvice, Producer, Rule, RuleResult, Scope};
 
@@ -34,7 +34,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "batch-size",
         layer: Layer::Producer,
-        condition: "in at least half of a producer's batches (of 100 requests or more) another record of their own mean size had no room; \
+        condition: "in at least half of a producer's batches (of 100 requests or more) another record of the same mean size had no room; \
                     its batch.size is taken to be the smallest of 16 KiB, 32 KiB and so on that holds its largest batch",
         source: "a public case (IBM zSystems, 2022): batches were full at 16 KiB; batch.size 16384 to 65536, more gave nothing. Kafka's \
                  documentation, producer configuration. Compressed batches are smaller on the wire than what fills them, and do not show",
@@ -87,7 +87,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// The busiest producer of which something holds, and how many others it holds of.
-struct Found<'p, T> {
+struct Match<'p, T> {
     name: &'p Arc<str>,
     producer: &'p Producer,
     what: T,
@@ -98,7 +98,7 @@ fn find<'p, T>(
     producers: &[(&'p Arc<str>, &'p Producer)],
     what: impl Fn(&Producer) -> Option<T>,
     silent: &str,
-) -> Result<Found<'p, T>, NoAdvice> {
+) -> Result<Match<'p, T>, NoAdvice> {
     let holds = |(name, producer): &(&'p Arc<str>, &'p Producer)| {
         let what = what(producer).filter(|_| producer.requests >= MIN_REQUESTS)?;
         Some((*name, *producer, what))
@@ -112,16 +112,16 @@ fn find<'p, T>(
         0 => String::new(),
         others => format!(", and so of {}", counted(others, "other producer")),
     };
-    Ok(Found { name, producer, what, more })
+    Ok(Match { name, producer, what, more })
 }
 
-fn batch_size(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn batch_size(inputs: &Inputs) -> Evaluation {
     let full = |producer: &Producer| {
         let size = producer.batch_size().filter(|size| *size < LARGE_BATCH_BYTES)?;
         producer.full().filter(|full| *full >= MOSTLY_FULL).map(|full| (size, full))
     };
     let silent = format!("has mostly full batches of less than {LARGE_BATCH_BYTES} bytes");
-    let Found { name, producer, what: (size, share), more } =
+    let Match { name, producer, what: (size, share), more } =
         find(&inputs.traffic()?.producers(), full, &silent)?;
     let evidence = format!(
         "{} of the batches of {name} ({}) are full at {size} bytes{more}",
@@ -138,7 +138,7 @@ fn linger(rule: &Rule, inputs: &Inputs) -> RuleResult {
         let records = producer.records_per_batch().filter(|records| *records < FEW_RECORDS)?;
         (producer.bytes_per_batch() * 2 < DEFAULT_BATCH_BYTES).then_some((often, records))
     };
-    let Found { name, producer, what: (often, records), more } =
+    let Match { name, producer, what: (often, records), more } =
         find(&inputs.traffic()?.producers(), small, "sends small batches that often")?;
     let evidence = format!(
         "{name} sends {often:.0} requests a second on each connection, with {records:.1} records ({}, {} of batch.size's default) \
@@ -154,7 +154,7 @@ fn linger(rule: &Rule, inputs: &Inputs) -> RuleResult {
     Ok(crate::Recommendation { effect, ..rule.advise(evidence, vec![change]) })
 }
 
-fn buffer_memory(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn buffer_memory(inputs: &Inputs) -> Evaluation {
     let mut producers = inputs.traffic()?.producers();
     producers.retain(|(_, producer)| producer.requests >= MIN_REQUESTS);
     if !producers.is_empty() && !producers.iter().any(|(_, producer)| producer.is_timed()) {
@@ -166,7 +166,7 @@ fn buffer_memory(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
     }
     let share = |bytes: f64| bytes / f64::from(DEFAULT_BUFFER_BYTES);
     let full = |producer: &Producer| producer.held().filter(|held| FULL_BUFFER.contains(&share(held.bytes)));
-    let Found { name, what: held, more, .. } =
+    let Match { name, what: held, more, .. } =
         find(&producers, full, "holds about as much as buffer.memory's default")?;
     let evidence = format!(
         "records of {name} wait {} from when they are made until they are answered, at {} a second on a connection: {} held at \
@@ -181,7 +181,7 @@ fn buffer_memory(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
     Ok((evidence, vec![change.on(Scope::Producers, "buffer.memory", LARGE_BUFFER_BYTES)]))
 }
 
-fn request_timeout(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn request_timeout(inputs: &Inputs) -> Evaluation {
     let Some(p999) = inputs.traffic()?.p999() else {
         return Err(NoAdvice::silent(
             "fewer than 1,000 produce requests were seen: their p99.9 is not known",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Cause, HostScope};
 
 use crate::costs::costly;
-use crate::rule::{Judge, need};
+use crate::rule::{Evaluation, Judge, need};
 use crate::words::percent;
 use crate::{Change, Inputs, Layer, NoAdvice, Rule, RuleResult, Samples, Scope, Series};
 
@@ -102,7 +102,7 @@ fn busiest(inputs: &Inputs, samples: &Samples) -> Option<(Arc<str>, f64)> {
     of(&|name| inputs.data_volumes().any(|volume| &*volume.device == name)).or_else(|| of(&|_| true))
 }
 
-fn noatime(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn noatime(inputs: &Inputs) -> Evaluation {
     let (mut dirs, mut changes): (Vec<&str>, _) = (Vec::new(), Vec::new());
     for volume in inputs.volumes()? {
         let options = need("the log dirs' mount options", &volume.options)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::locks::fewer_handlers;
 use crate::profile::Machine;
-use crate::rule::{Judge, fires, need};
+use crate::rule::{Evaluation, Judge, fires, need};
 use crate::words::{counted, percent, size};
 use crate::{Change, Inputs, Layer, NoAdvice, Profile, Rule, Scope, Work};
 
@@ -64,7 +64,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "collector",
         layer: Layer::Jvm,
-        condition: "the JVM was told to use the serial, the parallel or the concurrent mark-sweep collector",
+        condition: "the JVM's command line asks for the serial, the parallel or the concurrent mark-sweep collector",
         source: "Kafka's documentation, operations: Java version, and kafka-run-class.sh use G1; JEP 363 removed concurrent mark-sweep",
         look_at: "gc-pause among the causes; `brokerscope locks` tells each pause",
         effect: "shorter pauses with a heap of some GiB; what they cost here is with gc-pause, if anything",
@@ -74,7 +74,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "jvm-locking",
         layer: Layer::Jvm,
-        condition: "the JVM was told to use a full monitor for each lock (-XX:+UseHeavyMonitors, -XX:LockingMode=0), biased locking, or, \
+        condition: "the JVM's command line asks for a full monitor for each lock (-XX:+UseHeavyMonitors, -XX:LockingMode=0), biased locking, or, \
                     on OpenJ9, not to adapt its spinning (-Xthr:noAdaptSpin)",
         source: "HotSpot's runtime/globals.hpp: LockingMode 0 uses monitors only, 1 and 2 are fast where nobody else wants the lock; \
                  JEP 374: biased locking no longer pays, and taking a bias back stops threads; OpenJ9's documentation, -Xthr: \
@@ -112,7 +112,7 @@ fn set_heap(inputs: &Inputs) -> Result<u64, NoAdvice> {
     heap_bytes(inputs.jvm()?).ok_or_else(|| NoAdvice::silent(silent))
 }
 
-fn page_cache(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn page_cache(inputs: &Inputs) -> Evaluation {
     let (memory, heap) = (inputs.memory()?, set_heap(inputs)?);
     let evidence = fires(heap > memory / 2, format!("the heap may have {} of {}", size(heap), size(memory)))?;
     let new = format!("{}m", (memory / 4).min(MAX_HEAP_BYTES) >> 20);
@@ -120,7 +120,7 @@ fn page_cache(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
     Ok((evidence, vec![change.on(Scope::Jvm, "-Xmx", new)]))
 }
 
-fn heap(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn heap(inputs: &Inputs) -> Evaluation {
     let heap = set_heap(inputs)?;
     let partitions = inputs.partitions()?;
     let told = format!("the heap may have {}, for {partitions} partitions", size(heap));
@@ -129,19 +129,19 @@ fn heap(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
     Ok((evidence, vec![change.on(Scope::Jvm, "-Xmx", "4g")]))
 }
 
-fn collector(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn collector(inputs: &Inputs) -> Evaluation {
     let words = inputs.jvm()?;
     let old = words.iter().find_map(|word| STOPPING.into_iter().find(|option| &**word == *option));
-    let old = old.ok_or_else(|| NoAdvice::silent("the JVM was told none of them"))?;
+    let old = old.ok_or_else(|| NoAdvice::silent("none of them is on its command line"))?;
     let change = Change::of("KAFKA_JVM_PERFORMANCE_OPTS", old, "-XX:+UseG1GC -XX:MaxGCPauseMillis=20");
     Ok((format!("the JVM's command line has {old}"), vec![change.on(Scope::Jvm, "-XX:+UseG1GC", "")]))
 }
 
-fn locking(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn locking(inputs: &Inputs) -> Evaluation {
     let words = inputs.jvm()?;
     let told = DEAR_LOCKS.into_iter().filter(|option| is_on(words, option)).collect::<Vec<_>>();
     if told.is_empty() {
-        return Err(NoAdvice::silent("the JVM was told nothing that makes locks dearer"));
+        return Err(NoAdvice::silent("nothing on the JVM's command line makes locks dearer"));
     }
     let changes = told.iter().map(|option| Change::of("KAFKA_OPTS", option, "(without it)")).collect();
     Ok((format!("the JVM's command line has {}", told.join(" ")), changes))
@@ -156,7 +156,7 @@ fn is_on(words: &[Arc<str>], option: &str) -> bool {
     words.iter().rev().find(|word| name(word) == name(option)).is_some_and(|last| **last == *option)
 }
 
-fn monitor_spin(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn monitor_spin(inputs: &Inputs) -> Evaluation {
     let profile = need(Inputs::PROFILE, &inputs.profile)?;
     let samples = counted(profile.seen(), "sample");
     if profile.seen() < MIN_SAMPLES {

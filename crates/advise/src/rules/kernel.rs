@@ -1,6 +1,6 @@
 //! The kernel's settings and limits.
 
-use crate::rule::{Judge, fires, need};
+use crate::rule::{Evaluation, Judge, fires, need};
 use crate::words::size;
 use crate::{Change, Inputs, Layer, NoAdvice, Rule, Scope};
 
@@ -76,7 +76,7 @@ fn used(known: &model::Known<u64>, partitions: u64, words: impl FnOnce(String) -
     (known.unwrap_or(0).max(partitions.saturating_mul(2)), told)
 }
 
-fn open_files(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn open_files(inputs: &Inputs) -> Evaluation {
     let limits = need("the process's limits", &inputs.surroundings.limits)?;
     let Some(limit) = limits.open_files.filter(|limit| *limit < ENOUGH_FILES) else {
         return Err(NoAdvice::Silent(format!("the limit is at least {ENOUGH_FILES}")));
@@ -87,7 +87,7 @@ fn open_files(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
     Ok((evidence, vec![Change::of("LimitNOFILE= (systemd), nofile (limits.conf)", limit, ENOUGH_FILES)]))
 }
 
-fn map_count(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn map_count(inputs: &Inputs) -> Evaluation {
     let most = u64::try_from(inputs.sysctl("vm.max_map_count")?).unwrap_or(0);
     let areas = &inputs.surroundings.mapped_areas;
     let (used, told) =
@@ -97,7 +97,7 @@ fn map_count(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
     Ok((evidence, vec![Change::of("vm.max_map_count", most, new).by_name(Scope::Kernel)]))
 }
 
-fn swappiness(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn swappiness(inputs: &Inputs) -> Evaluation {
     let swappiness = inputs.sysctl("vm.swappiness")?;
     let swap = *need("the host's swap space", &inputs.surroundings.swap_bytes)?;
     if swap == 0 {
@@ -108,7 +108,7 @@ fn swappiness(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
     Ok((format!("{told}, with {} of swap space", size(swap)), vec![change]))
 }
 
-fn dirty_ratio(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn dirty_ratio(inputs: &Inputs) -> Evaluation {
     let ratio = inputs.sysctl("vm.dirty_background_ratio")?;
     let bytes = inputs.sysctl("vm.dirty_background_bytes").unwrap_or(0);
     let memory = *need("the host's memory", &inputs.surroundings.memory_bytes)?;
@@ -124,7 +124,7 @@ fn dirty_ratio(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
     Ok((evidence, vec![Change::of("vm.dirty_background_ratio", ratio, 5).by_name(Scope::Kernel)]))
 }
 
-fn huge_pages(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn huge_pages(inputs: &Inputs) -> Evaluation {
     let mode = need("the mode of transparent huge pages", &inputs.surroundings.huge_pages)?;
     let evidence = fires(&**mode == "always", format!("transparent huge pages are set to {mode}"))?;
     Ok((evidence, vec![Change::of("/sys/kernel/mm/transparent_hugepage/enabled", "always", "madvise")]))

@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly_on_the_way;
-use crate::rule::{Judge, need};
+use crate::rule::{Evaluation, Judge, need};
 use crate::words::counted;
 use crate::{Change, ContendedLock, Inputs, Layer, NoAdvice, Rule, Scope};
 
@@ -55,7 +55,7 @@ pub(super) fn more_partitions(inputs: &Inputs) -> Change {
     Change::of(setting, format!("{partitions} in all"), told).on(Scope::Topics, "partitions", new)
 }
 
-fn partition_locks(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn partition_locks(inputs: &Inputs) -> Evaluation {
     let partitions = inputs.partitions()?;
     let handlers = inputs.settings()?.number("num.io.threads", 8)?;
     let told = format!("{} for {} request handlers", counted(partitions, "partition"), handlers.value);
@@ -86,7 +86,7 @@ pub(super) fn fewer_handlers(inputs: &Inputs) -> Option<(Change, i64)> {
     (handlers.value > most).then(|| (Change::of(HANDLERS, handlers.shown, most), most))
 }
 
-fn blocked_threads(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn blocked_threads(inputs: &Inputs) -> Evaluation {
     let dumps = need(Inputs::DUMPS, &inputs.dumps)?;
     let often = |lock: &&ContendedLock| {
         lock.dumps * 2 >= dumps.dumps && lock.waits >= MIN_WAITS_PER_DUMP * dumps.dumps

@@ -2,7 +2,7 @@
 
 use model::HostScope;
 
-use crate::rule::{Judge, fires, need};
+use crate::rule::{Evaluation, Judge, fires, need};
 use crate::words::percent;
 use crate::{Change, Inputs, Layer, NoAdvice, Rule, Scope};
 
@@ -38,7 +38,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn link_saturation(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn link_saturation(inputs: &Inputs) -> Evaluation {
     let samples = inputs.samples()?;
     let ways = [("sent", "transmit_utilization_ratio"), ("received", "receive_utilization_ratio")];
     let figures = ways.iter().flat_map(|(way, metric)| {
@@ -57,7 +57,7 @@ fn link_saturation(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
     Ok((evidence, changes))
 }
 
-fn mtu(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+fn mtu(inputs: &Inputs) -> Evaluation {
     let samples = inputs.samples()?;
     let interfaces = need("the broker's network interfaces", &inputs.surroundings.interfaces)?;
     let mut largest: Option<(&str, u32, f64)> = None;

@@ -7,7 +7,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request};
 
 use crate::causes::candidate::CauseCandidate;
 
-/// A chain tells of at most so many requests ahead, however many there were.
+/// Requests ahead that a chain shows.
 const MAX_SHOWN: usize = 16;
 
 /// A root that took some of a request's time.
@@ -121,19 +121,16 @@ impl HeadOfLineRequest {
             n => format!(" (and {n} more after it)"),
         };
         let what = if *is_complete { "waited" } else { "could not arrive, as nothing was read, for" };
-        Evidence {
-            kind: EvidenceKind::Request,
-            start: request.arrival,
-            end: request.last_seen(),
-            tid: None,
-            thread: None,
-            waiter: None,
-            text: format!(
+        Evidence::new(
+            EvidenceKind::Request,
+            request.arrival,
+            request.last_seen(),
+            format!(
                 "{what} {waited} behind request {} ({}) of the same connection, which took {}{between}",
                 request.correlation_id,
                 request.api,
                 request.last_seen() - request.arrival
             ),
-        }
+        )
     }
 }

@@ -1,6 +1,6 @@
 //! What was found of slow requests by themselves, kept for those that waited behind them on the same connection: in a
 //! stall, each looks at all that are ahead of it. What it found of the threads that it waited for is kept apart from that:
-//! whoever came when it had waited for a while needs a part of it. Finds nothing itself.
+//! a request that came later needs only a part of it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ const RETENTION: Nanos = Nanos::from_millis(3_000);
 /// Between two looks for what is not wanted any more. By numbers, not by time: what is looked at again does not depend on
 /// anything but the requests that are judged.
 const SWEEP_EVERY: usize = 1_024;
-/// However many are judged within that time, no more are kept: they are found anew where they are wanted again.
+/// Analyses kept at most; others are made again where they are needed.
 const MAX_REQUESTS: usize = 32_768;
 
 /// A request, its time and what explains it, but for those ahead of it.

@@ -21,7 +21,7 @@ use crate::window::{CLOCK_SLACK, Window};
 /// Requests ahead of one are looked through this far.
 const MAX_REQUESTS: usize = 1_024;
 /// Of those that were served in a wait, the ones that took at least this share of it are looked into: a hundredth.
-const WORTH_A_LOOK: i64 = 100;
+const MIN_SHARE: i64 = 100;
 
 /// Why a request waited from `start` until `end` behind others; together at most as long. `served` finds what explains the
 /// time of one of them from a moment on, as long as it was served alone.
@@ -43,7 +43,7 @@ pub(crate) fn attribute(
             continue;
         }
         let ahead = HeadOfLineRequest { request: Arc::clone(one), waited: time, place, is_complete };
-        if time.0.saturating_mul(WORTH_A_LOOK) >= waited.0 {
+        if time.0.saturating_mul(MIN_SHARE) >= waited.0 {
             let known = blames.len();
             if stages::waiting::is_kept(window, one) {
                 blames.push(Attribution::of_queue(Cause::LongPoll, ahead.clone()));
@@ -126,8 +126,8 @@ fn behind_others(window: &Window, request: &Request, served: &Request) -> Option
         return None;
     }
     let connection = (request.client, request.broker);
-    let last = window.sockets().read_of(connection, next.wrapping_sub(1), request.arrival)?;
-    let again = window.sockets().read_of(connection, next, answered)?;
+    let last = window.sockets.read_of(connection, next.wrapping_sub(1), request.arrival)?;
+    let again = window.sockets.read_of(connection, next, answered)?;
     let start = last.end.max(request.arrival);
     let came_after = (request.arrival_end - again.start).0;
     let at_once = came_after >= 0 && came_after.saturating_mul(AT_ONCE) <= (again.start - start).0;
@@ -145,7 +145,7 @@ struct ArrivalRates {
 fn went_on(window: &Window, request: &Request, answered: Nanos) -> Option<ArrivalRates> {
     let connection = (request.client, request.broker);
     let (first, end) = (request.sequence?, request.sequence_end()?);
-    let read_of = |bytes: u32, near| window.sockets().read_of(connection, first.wrapping_add(bytes), near);
+    let read_of = |bytes: u32, near| window.sockets.read_of(connection, first.wrapping_add(bytes), near);
     let begun = read_of(LENGTH_BYTES, answered).filter(|read| read.start >= answered - CLOCK_SLACK)?;
     let waiting_bytes = begun.moved_since(first);
     let left_bytes = end.wrapping_sub(first).checked_sub(waiting_bytes).filter(|left| *left > 0)?;

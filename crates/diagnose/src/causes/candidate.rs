@@ -25,6 +25,30 @@ pub(crate) struct CauseCandidate {
 }
 
 impl CauseCandidate {
+    /// A cause that nothing deeper is behind.
+    pub(crate) fn new(
+        cause: Cause,
+        root: impl Into<Arc<str>>,
+        confidence: Confidence,
+        evidence: Vec<Evidence>,
+        time: Nanos,
+    ) -> Self {
+        Self { cause, chain: vec![cause], root: root.into(), confidence, evidence, time, partition: None }
+    }
+
+    /// The same of a partition of the request.
+    pub(crate) fn of_partition(self, partition: Option<TopicPartition>) -> Self {
+        Self { partition, ..self }
+    }
+
+    /// The same, behind which something deeper is the root, where there is anything.
+    pub(crate) fn behind_any(self, deeper: Option<Self>) -> Self {
+        match deeper {
+            Some(deeper) => self.behind(deeper),
+            None => self,
+        }
+    }
+
     /// A finding about waits of an operation: the operation, the waits and what was behind them.
     pub(crate) fn of_waits(
         cause: Cause,
@@ -103,13 +127,13 @@ pub(crate) fn op_evidence(op: &FileOp) -> Evidence {
         }
         kind => format!("{} of {} took {}", kind.as_str(), op.file, op.latency()),
     };
-    Evidence {
-        kind: EvidenceKind::FileOp,
-        start: op.start,
-        end: op.end,
-        tid: Some(op.tid),
-        thread: Some(Arc::clone(&op.thread)),
-        waiter: None,
-        text,
+    Evidence::new(EvidenceKind::FileOp, op.start, op.end, text).of_thread(op.tid, &op.thread)
+}
+
+/// Adds a candidate to those found; two with one root are one.
+pub(crate) fn merge_into(found: &mut Vec<CauseCandidate>, candidate: CauseCandidate) {
+    match found.iter_mut().find(|known| known.root == candidate.root) {
+        Some(known) => known.merge(candidate),
+        None => found.push(candidate),
     }
 }

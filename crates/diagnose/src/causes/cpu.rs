@@ -5,8 +5,6 @@
 //! weak, and strong together with a thread that had no CPU. The kernel counts a standstill when it ends
 //! (`unthrottle_cfs_rq`, kernel/sched/fair.c), so what the counters rose by may have begun before the first reading.
 
-use std::sync::Arc;
-
 use model::{Cause, Confidence, Evidence, EvidenceKind, HostSample, Nanos, OffCpu, Tid};
 
 use crate::causes::candidate::CauseCandidate;
@@ -106,23 +104,16 @@ fn of_interval(
     time: Nanos,
 ) -> CauseCandidate {
     let (since, until) = (runnable_from(interval), interval.end);
-    let own = CauseCandidate {
-        cause: Cause::RunQueue,
-        chain: vec![Cause::RunQueue],
-        root: Arc::from(run_queue_root(window, since, until)),
+    let own = CauseCandidate::new(
+        Cause::RunQueue,
+        run_queue_root(window, since, until),
         confidence,
-        evidence: vec![Evidence {
-            kind: EvidenceKind::OffCpu,
-            start: since,
-            end: until,
-            tid: Some(interval.tid),
-            thread: Some(window.name(interval.tid, &interval.thread)),
-            waiter: None,
-            text,
-        }],
+        vec![
+            Evidence::new(EvidenceKind::OffCpu, since, until, text)
+                .of_thread(interval.tid, &window.name(interval.tid, &interval.thread)),
+        ],
         time,
-        partition: None,
-    };
+    );
     by_quota(window, own, since, until)
 }
 
@@ -139,7 +130,7 @@ pub(crate) fn starved_others(
     if left == Nanos::ZERO {
         return None;
     }
-    for interval in window.trouble.without_cpu(start, end) {
+    for interval in window.trouble.without_cpu.overlapping(start, end) {
         let since = runnable_from(interval);
         if interval.end - since < MIN_WAIT_FOR_CPU || !serves(&interval.thread) {
             continue;
@@ -166,7 +157,7 @@ pub(crate) fn serves(thread: &str) -> bool {
 }
 
 fn run_queue_root(window: &Window, start: Nanos, end: Nanos) -> String {
-    format!("run-queue:{}", window.trouble.no_cpu(start, end).unwrap_or(start).0)
+    format!("run-queue:{}", window.trouble.no_cpu.began(start, end).unwrap_or(start).0)
 }
 
 /// The same, where the quota was why: by the time.
@@ -183,7 +174,7 @@ fn by_quota(window: &Window, own: CauseCandidate, start: Nanos, end: Nanos) -> C
 }
 
 /// A cgroup that stands still less than this share of the time holds up nobody for long: a tenth.
-const WORTH_NAMING: f64 = 0.1;
+const MIN_THROTTLED_RATIO: f64 = 0.1;
 
 /// What the quota says of a stretch of which so much time is to be explained.
 pub(crate) fn around(window: &Window, start: Nanos, end: Nanos, time: Nanos) -> Option<CauseCandidate> {
@@ -202,7 +193,13 @@ fn throttled_samples(
     time: Nanos,
     before: impl Fn(&HostSample) -> Nanos,
 ) -> Option<CauseCandidate> {
-    let samples = || window.trouble.out_of_quota(start, end).filter(|sample| sample.value >= WORTH_NAMING);
+    let samples = || {
+        window
+            .trouble
+            .out_of_quota
+            .overlapping(start, end)
+            .filter(|sample| sample.value >= MIN_THROTTLED_RATIO)
+    };
     let most = samples().max_by(|a, b| a.overlap(start, end).cmp(&b.overlap(start, end)))?;
     let mut free = TimeBudget::new(start, end);
     for sample in samples().filter(|sample| sample.name == most.name) {
@@ -219,26 +216,21 @@ fn stood_still(sample: &HostSample) -> Nanos {
 }
 
 fn throttled_candidate(window: &Window, sample: &HostSample, time: Nanos) -> CauseCandidate {
-    let began = window.trouble.quota_episode(sample.start, sample.end).unwrap_or(sample.start);
-    CauseCandidate {
-        cause: Cause::CpuThrottled,
-        chain: vec![Cause::CpuThrottled],
-        root: Arc::from(format!("cpu-throttled:{}:{}", sample.name, began.0)),
-        confidence: Confidence::Weak,
-        evidence: vec![Evidence {
-            kind: EvidenceKind::Host,
-            start: sample.start,
-            end: sample.end,
-            tid: None,
-            thread: None,
-            waiter: None,
-            text: format!(
+    let began = window.trouble.quota_episodes.began(sample.start, sample.end).unwrap_or(sample.start);
+    CauseCandidate::new(
+        Cause::CpuThrottled,
+        format!("cpu-throttled:{}:{}", sample.name, began.0),
+        Confidence::Weak,
+        vec![Evidence::new(
+            EvidenceKind::Host,
+            sample.start,
+            sample.end,
+            format!(
                 "cgroup {} was out of its CPU quota: its CPUs stood still for {:.0} ms of a second",
                 sample.name,
                 sample.value * 1_000.0
             ),
-        }],
+        )],
         time,
-        partition: None,
-    }
+    )
 }

@@ -144,15 +144,14 @@ fn of_device(
     (confidence, time): (Confidence, Nanos),
     span: (Nanos, Nanos),
 ) -> CauseCandidate {
-    let own = CauseCandidate {
-        cause: Cause::SlowDevice,
-        chain: vec![Cause::SlowDevice],
-        root: Arc::from(slow_device_root(window, op, io)),
+    let own = CauseCandidate::new(
+        Cause::SlowDevice,
+        slow_device_root(window, op, io),
         confidence,
-        evidence: vec![io_evidence(io)],
+        vec![io_evidence(io)],
         time,
-        partition: op.topic_partition.clone(),
-    };
+    )
+    .of_partition(op.topic_partition.clone());
     with_load(window, op, io, own, span)
 }
 
@@ -181,13 +180,10 @@ fn with_load(
     let began = window.trouble.slow_device(&op.device, io.start, io.end).unwrap_or(io.start);
     let busy = tier_state_io(window, &op.device, began, span)
         .or_else(|| log_cleaner(window, &op.device, began, span));
-    match busy {
-        Some(deeper) => own.behind(deeper),
-        None => own,
-    }
+    own.behind_any(busy)
 }
 
-/// The block request of the operation's device that took most of a stretch; one of its own file before others.
+/// The block request of the operation's device that took most of a stretch; one of the same file before others.
 pub(crate) fn covering_io<'w>(
     window: &'w Window,
     op: &FileOp,
@@ -201,15 +197,7 @@ pub(crate) fn covering_io<'w>(
 
 /// What a block request shows.
 pub(crate) fn io_evidence(io: &BlockIo) -> Evidence {
-    Evidence {
-        kind: EvidenceKind::BlockIo,
-        start: io.start,
-        end: io.end,
-        tid: Some(io.tid),
-        thread: Some(Arc::clone(&io.thread)),
-        waiter: None,
-        text: io_text(io),
-    }
+    Evidence::new(EvidenceKind::BlockIo, io.start, io.end, io_text(io)).of_thread(io.tid, &io.thread)
 }
 
 fn io_text(io: &BlockIo) -> String {
@@ -222,7 +210,7 @@ fn io_text(io: &BlockIo) -> String {
 }
 
 /// Less is no load for any device.
-const WORTH_NAMING_BYTES: u64 = 1 << 20;
+const MIN_LOAD_BYTES: u64 = 1 << 20;
 /// What keeps a device busy while somebody waits for it may have been handed to it before.
 pub(crate) const BEFORE: Nanos = Nanos::from_millis(1_000);
 
@@ -287,18 +275,16 @@ impl DeviceLoad {
         time: Nanos,
         whose: impl FnOnce(&Self) -> String,
     ) -> Option<CauseCandidate> {
-        let is_most = self.bytes >= WORTH_NAMING_BYTES && self.bytes.saturating_mul(2) > self.all;
+        let is_most = self.bytes >= MIN_LOAD_BYTES && self.bytes.saturating_mul(2) > self.all;
         let largest = op_evidence(self.largest.as_ref().filter(|_| is_most)?);
         let text = format!("{}; {}", whose(self), largest.text);
-        Some(CauseCandidate {
+        Some(CauseCandidate::new(
             cause,
-            chain: vec![cause],
-            root: Arc::from(format!("{cause}:{device}:{}", began.0)),
-            confidence: Confidence::Weak,
-            evidence: vec![Evidence { text, ..largest }],
+            format!("{cause}:{device}:{}", began.0),
+            Confidence::Weak,
+            vec![Evidence { text, ..largest }],
             time,
-            partition: None,
-        })
+        ))
     }
 }
 

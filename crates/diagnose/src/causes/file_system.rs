@@ -10,8 +10,6 @@
 //! (fs/jbd2/journal.c). It raises the journal's barrier (`jbd2_journal_lock_updates`), but so do few and rare others, such
 //! as a file system that is frozen: there, a call of `ext4_fc_commit` must have gone on for most of the wait.
 
-use std::sync::Arc;
-
 use model::CommitPhases;
 use model::{BlockIo, Cause, Confidence, Evidence, EvidenceKind, JournalCommit, KernelSpan, Nanos};
 
@@ -107,15 +105,8 @@ pub(crate) fn journal_commit(window: &Window, waits: &OperationWaits<'_>) -> Cau
         // The stack alone proves a journal wait, but not which commit: the event was lost or is not hooked.
         None => (format!("journal-commit:{}:unseen:{}", op.device, op.start.0), Confidence::Weak),
     };
-    CauseCandidate {
-        cause: Cause::JournalCommit,
-        chain: vec![Cause::JournalCommit],
-        root: Arc::from(root),
-        confidence,
-        evidence,
-        time: waits.time,
-        partition: op.topic_partition.clone(),
-    }
+    CauseCandidate::new(Cause::JournalCommit, root, confidence, evidence, waits.time)
+        .of_partition(op.topic_partition.clone())
 }
 
 /// The commit that a wait was for: by transaction where the handle's is known, else the one that overlaps
@@ -138,20 +129,12 @@ fn commit_waited_for(
 
 fn commit_evidence(commit: &JournalCommit) -> Evidence {
     let phases = commit.phases.and_then(|phases| longest_phase(phases, commit.latency())).unwrap_or_default();
-    Evidence {
-        kind: EvidenceKind::Kernel,
-        start: commit.start,
-        end: commit.end,
-        tid: None,
-        thread: None,
-        waiter: None,
-        text: format!(
-            "jbd2 commit {} on {} took {}{phases}",
-            commit.transaction,
-            commit.device,
-            commit.latency()
-        ),
-    }
+    Evidence::new(
+        EvidenceKind::Kernel,
+        commit.start,
+        commit.end,
+        format!("jbd2 commit {} on {} took {}{phases}", commit.transaction, commit.device, commit.latency()),
+    )
 }
 
 /// Phases are counted in jiffies, so a phase may come out longer than the whole.
@@ -201,15 +184,13 @@ fn behind_fast_commit(waits: &OperationWaits<'_>, call: &KernelSpan, joined: Con
 
 fn fast_commit_evidence(call: &KernelSpan) -> Evidence {
     let device = call.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default();
-    Evidence {
-        kind: EvidenceKind::Kernel,
-        start: call.start,
-        end: call.end,
-        tid: Some(call.tid),
-        thread: Some(Arc::clone(&call.thread)),
-        waiter: None,
-        text: format!("fast commit{device} took {}", call.latency()),
-    }
+    Evidence::new(
+        EvidenceKind::Kernel,
+        call.start,
+        call.end,
+        format!("fast commit{device} took {}", call.latency()),
+    )
+    .of_thread(call.tid, &call.thread)
 }
 
 pub(crate) fn xfs_log_space(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
@@ -219,14 +200,13 @@ pub(crate) fn xfs_log_space(window: &Window, waits: &OperationWaits<'_>) -> Caus
     let began = window.trouble.log_full(&op.device, start, end).unwrap_or(op.start);
     let confidence = own.map_or(Confidence::Strong, |_| waits.best_confidence());
     let root = format!("xfs-log-space:{}:{}", op.device, began.0);
-    let seen = own.map(|span| Evidence {
-        kind: EvidenceKind::Kernel,
-        start: span.start,
-        end: span.end,
-        tid: None,
-        thread: None,
-        waiter: None,
-        text: format!("the log of the file system on {} had no room for {}", op.device, span.latency()),
+    let seen = own.map(|span| {
+        Evidence::new(
+            EvidenceKind::Kernel,
+            span.start,
+            span.end,
+            format!("the log of the file system on {} had no room for {}", op.device, span.latency()),
+        )
     });
     CauseCandidate::of_waits(Cause::XfsLogSpace, root, confidence, waits).with(seen)
 }

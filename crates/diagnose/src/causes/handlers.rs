@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, Request, Tid};
 
-use crate::causes::candidate::CauseCandidate;
+use crate::causes::candidate::{CauseCandidate, merge_into};
 use crate::causes::spec::{Area, CauseSpec, Layer, Role, SPEC};
 use crate::causes::{cpu, lock_chain, memory, network, protocol};
 use crate::joins::{AppendJoin, JoinStats};
@@ -66,7 +66,7 @@ pub(crate) fn starved_threads(
     findings
 }
 
-/// A batch that the handler wrote anew before its append.
+/// A batch that the handler rewrote before its append.
 pub(crate) fn rewritten_batch(
     request: &Request,
     course: &Breakdown<'_>,
@@ -192,10 +192,7 @@ fn of_all(handlers: Vec<Handler>, all: usize, start: Nanos, end: Nanos) -> Vec<C
     let count = handlers.len().max(1) as i64;
     let mut roots: Vec<CauseCandidate> = Vec::new();
     for finding in handlers.into_iter().flat_map(|handler| handler.findings) {
-        match roots.iter_mut().find(|kept| kept.root == finding.root) {
-            Some(kept) => kept.merge(finding),
-            None => roots.push(finding),
-        }
+        merge_into(&mut roots, finding);
     }
     let mut left = end - start;
     let mut findings = Vec::new();
@@ -235,7 +232,7 @@ fn of_taker(window: &Window, tid: Tid, taker: Handler, start: Nanos, end: Nanos)
 struct Handler {
     /// What is known to have held it up.
     findings: Vec<CauseCandidate>,
-    /// Whether it was occupied for most of the stretch, for whatever reason.
+    /// Whether it was occupied for most of the stretch, for any reason.
     is_occupied: bool,
 }
 
@@ -281,7 +278,7 @@ fn is_occupied(
     unknown.0.saturating_mul(2) < (end - start).0 || past.samples.show_work(start, end, unknown)
 }
 
-/// A handler's waits for partitions' logs before its appends, where the JVM told of none.
+/// A handler's waits for partitions' logs before its appends, where the JVM reported none.
 fn inferred_waits(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<LockContention<'_>> {
     let waits = appends(window, tid, start, end).flat_map(|op| locks::waits_before(window, op, start));
     waits.filter(|wait| wait.seen.is_none() && wait.start < end).collect()
@@ -296,7 +293,7 @@ fn rewritten(
     free: &mut TimeBudget,
 ) -> Vec<CauseCandidate> {
     let found = appends(window, tid, start, end).filter_map(|op| {
-        let mut named = window.produced().by_base_offset(op.batch?.base_offset);
+        let mut named = window.produced.by_base_offset(op.batch?.base_offset);
         let request = named.find(|request| protocol::other_batch(request, op).is_some())?;
         let joined = joins::joins(window, request, &mut JoinStats::default());
         let is_its_first = joined.first().is_some_and(|first| Arc::ptr_eq(&first.op, op));
@@ -325,13 +322,12 @@ fn handlers_themselves(
     what: &str,
     time: Nanos,
 ) -> CauseCandidate {
-    CauseCandidate {
-        cause: Cause::HandlersBusy,
-        chain: vec![Cause::HandlersBusy],
-        root: Arc::from(Cause::HandlersBusy.as_str()),
-        // That none was free follows from what they did.
-        confidence: Confidence::Strong,
-        evidence: vec![Evidence {
+    // That none was free follows from what they did.
+    CauseCandidate::new(
+        Cause::HandlersBusy,
+        Cause::HandlersBusy.as_str(),
+        Confidence::Strong,
+        vec![Evidence {
             kind: EvidenceKind::Request,
             start,
             end,
@@ -341,8 +337,7 @@ fn handlers_themselves(
             text: format!("waited {} in the queue {what}", end - start),
         }],
         time,
-        partition: None,
-    }
+    )
 }
 
 /// The longest time within a stretch in which every handler that is known was occupied with a produce request.

@@ -4,7 +4,7 @@
 //! had stopped, the thread that came last is to blame: one in a fault on a mapped file stops only when its page is there
 //! (the JVM polls between instructions, and threads inside system calls count as stopped).
 //!
-//! A stopped thread begins no call: where one did, the pause was over by then, whatever the JVM was still busy with.
+//! A stopped thread begins no call: where one did, the pause was over by then, even if the JVM was still busy.
 
 use std::sync::Arc;
 
@@ -156,8 +156,8 @@ impl<'w> PauseGroup<'w> {
     fn end_with_the_first_call(&mut self, window: &Window) {
         let Some(reach) = self.reach else { return };
         let after = self.start + reach + WENT_ON;
-        if let Some(call) = window.sockets().first_begun(after, self.end - CLOCK_SLACK) {
-            // The JVM may tell of some of what it did afterwards too.
+        if let Some(call) = window.sockets.first_begun(after, self.end - CLOCK_SLACK) {
+            // The JVM may count some of what it did afterwards too.
             let is_much = (self.end - call).0.saturating_mul(DOUBT_SHARE) > (self.end - self.start).0;
             self.said_end = is_much.then_some(self.end);
             self.end = call;
@@ -175,23 +175,13 @@ impl<'w> PauseGroup<'w> {
         let is_gc = self.why.kind == JvmPauseKind::Gc && !self.was_long_to_reach();
         let cause = if is_gc { Cause::GcPause } else { Cause::Safepoint };
         let number = self.gc_id.filter(|_| is_gc).map_or(self.start.0, i64::from);
-        let own = CauseCandidate {
+        let own = CauseCandidate::new(
             cause,
-            chain: vec![cause],
-            root: Arc::from(format!("{cause}:{}:{number}", self.pid)),
-            confidence: self.confidence(),
-            evidence: vec![Evidence {
-                kind: EvidenceKind::Gc,
-                start: self.start,
-                end: self.end,
-                tid: None,
-                thread: None,
-                waiter: None,
-                text: self.described(),
-            }],
+            format!("{cause}:{}:{number}", self.pid),
+            self.confidence(),
+            vec![Evidence::new(EvidenceKind::Gc, self.start, self.end, self.described())],
             time,
-            partition: None,
-        };
+        );
         let fault = self.late_thread(window);
         let deeper = fault.and_then(|fault| {
             crate::causes::operation::of_op(window, &LockHold::of(window, fault, fault.end))

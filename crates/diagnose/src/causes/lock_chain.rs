@@ -34,9 +34,9 @@ pub(crate) const CAUSES: &[CauseSpec] = &[CauseSpec {
 }];
 
 /// Holders that wait for other holders are followed this far; no thread twice.
-const LONGEST_CHAIN: usize = 16;
+const MAX_CHAIN: usize = 16;
 /// Of a wait for many, only those who held the lock for at least this share of it are looked into: a thousandth.
-const WORTH_A_LOOK: i64 = 1_000;
+const MIN_HOLDER_SHARE: i64 = 1_000;
 
 /// Why a thread waited for a lock: the holders' own causes, and the lock for the rest. Together as long as the wait, or
 /// as `time` where that is less.
@@ -48,9 +48,9 @@ fn follow(window: &Window, blocked: &LockContention<'_>, way: &mut Vec<Tid>) -> 
     // Of a wait that nobody saw, what nobody is known to have had the lock for is no wait for it.
     let mut left = if blocked.seen.is_some() { blocked.length() } else { blocked.held() };
     let mut findings: Vec<CauseCandidate> = Vec::new();
-    let floor = blocked.length().0 / WORTH_A_LOOK;
+    let floor = blocked.length().0 / MIN_HOLDER_SHARE;
     for holder in blocked.holders.iter().filter(|holder| holder.share.0 > floor) {
-        let Some(tid) = holder.tid.filter(|tid| !way.contains(tid) && way.len() < LONGEST_CHAIN) else {
+        let Some(tid) = holder.tid.filter(|tid| !way.contains(tid) && way.len() < MAX_CHAIN) else {
             continue;
         };
         way.push(tid);
@@ -161,18 +161,17 @@ fn lock_itself(window: &Window, blocked: &LockContention<'_>, time: Nanos) -> Ca
         evidence.extend(operation::evidence_of_op(window, &LockHold::of(window, append, blocked.end)));
     }
     let since = append.map_or(blocked.start, |append| append.start);
-    CauseCandidate {
-        cause: Cause::LogLock,
-        chain: vec![Cause::LogLock],
-        root: Arc::from(format!("log-lock:{}:{}", blocked.place(), since.0)),
-        confidence: confidence_of_holders(blocked),
+    CauseCandidate::new(
+        Cause::LogLock,
+        format!("log-lock:{}:{}", blocked.place(), since.0),
+        confidence_of_holders(blocked),
         evidence,
         time,
-        partition: blocked.partition.clone(),
-    }
+    )
+    .of_partition(blocked.partition.clone())
 }
 
-/// Exact where the JVM told of the wait and most of it is known to have been held by whom.
+/// Exact where the JVM reported the wait and most of it is known to have been held by whom.
 fn confidence_of_holders(blocked: &LockContention<'_>) -> Confidence {
     let held = blocked.held().0.saturating_mul(2) > blocked.length().0;
     if blocked.seen.is_some() && held { Confidence::Exact } else { Confidence::Strong }

@@ -146,8 +146,7 @@ pub(crate) fn memory_reclaim(window: &Window, waits: &OperationWaits<'_>) -> Cau
         .with([reclaim_evidence(reclaim)])
 }
 
-/// What a thread did to free memory in a stretch in which it was needed, outside its operations on files too: whatever
-/// it touched. Which request it would have worked on is concluded from which it worked on then.
+/// What a thread did to free memory in a stretch in which it was needed, outside its operations on files too. Which request it would have worked on is concluded from which it worked on then.
 pub(crate) fn reclaim_of_thread(
     window: &Window,
     tid: Tid,
@@ -164,15 +163,13 @@ pub(crate) fn reclaim_of_thread(
         }
     }
     let (reclaim, _) = longest?;
-    Some(CauseCandidate {
-        cause: Cause::MemoryReclaim,
-        chain: vec![Cause::MemoryReclaim],
-        root: Arc::from(reclaim_root(window, reclaim)),
-        confidence: Confidence::Strong,
-        evidence: vec![reclaim_evidence(reclaim)],
+    Some(CauseCandidate::new(
+        Cause::MemoryReclaim,
+        reclaim_root(window, reclaim),
+        Confidence::Strong,
+        vec![reclaim_evidence(reclaim)],
         time,
-        partition: None,
-    })
+    ))
 }
 
 /// What is left of a stretch, where other threads of the broker that serve requests freed memory for most of it: a lock that one
@@ -204,15 +201,13 @@ pub(crate) fn reclaim_of_others(
         "for {covered} of {left} that nothing else explains, threads that serve requests freed memory themselves: {}",
         reclaim_evidence(longest).text
     );
-    Some(CauseCandidate {
-        cause: Cause::MemoryReclaim,
-        chain: vec![Cause::MemoryReclaim],
-        root: Arc::from(reclaim_root(window, longest)),
-        confidence: Confidence::Weak,
-        evidence: vec![Evidence { text, ..reclaim_evidence(longest) }],
-        time: free.take(start, end),
-        partition: None,
-    })
+    Some(CauseCandidate::new(
+        Cause::MemoryReclaim,
+        reclaim_root(window, longest),
+        Confidence::Weak,
+        vec![Evidence { text, ..reclaim_evidence(longest) }],
+        free.take(start, end),
+    ))
 }
 
 fn reclaim_root(window: &Window, reclaim: &Reclaim) -> String {
@@ -223,19 +218,13 @@ fn reclaim_root(window: &Window, reclaim: &Reclaim) -> String {
 fn reclaim_evidence(reclaim: &Reclaim) -> Evidence {
     let why =
         if reclaim.memcg { "its memory cgroup was at its limit" } else { "the host was short of memory" };
-    Evidence {
-        kind: EvidenceKind::Kernel,
-        start: reclaim.start,
-        end: reclaim.end,
-        tid: Some(reclaim.tid),
-        thread: Some(Arc::clone(&reclaim.thread)),
-        waiter: None,
-        text: format!(
-            "the thread freed {} pages itself for {}: {why}",
-            reclaim.pages,
-            reclaim.end - reclaim.start
-        ),
-    }
+    Evidence::new(
+        EvidenceKind::Kernel,
+        reclaim.start,
+        reclaim.end,
+        format!("the thread freed {} pages itself for {}: {why}", reclaim.pages, reclaim.end - reclaim.start),
+    )
+    .of_thread(reclaim.tid, &reclaim.thread)
 }
 
 pub(crate) fn dirty_throttling(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
@@ -263,26 +252,20 @@ fn throttled(
     time: Nanos,
     confidence: Confidence,
 ) -> CauseCandidate {
-    evidence.extend(pause.map(|pause| Evidence {
-        kind: EvidenceKind::Kernel,
-        start: pause.start,
-        end: pause.end,
-        tid: Some(pause.tid),
-        thread: Some(Arc::clone(&op.thread)),
-        waiter: None,
-        text: pause_text(pause),
+    evidence.extend(pause.map(|pause| {
+        Evidence::new(EvidenceKind::Kernel, pause.start, pause.end, pause_text(pause))
+            .of_thread(pause.tid, &op.thread)
     }));
     let (start, end) = pause.map_or((op.start, op.end), |pause| (pause.start, pause.end));
-    let began = window.trouble.throttling(start, end).unwrap_or(op.start);
-    CauseCandidate {
-        cause: Cause::DirtyThrottling,
-        chain: vec![Cause::DirtyThrottling],
-        root: Arc::from(format!("dirty-throttling:{}:{}", op.device, began.0)),
+    let began = window.trouble.throttling.began(start, end).unwrap_or(op.start);
+    CauseCandidate::new(
+        Cause::DirtyThrottling,
+        format!("dirty-throttling:{}:{}", op.device, began.0),
         confidence,
         evidence,
         time,
-        partition: op.topic_partition.clone(),
-    }
+    )
+    .of_partition(op.topic_partition.clone())
 }
 
 /// Below the host's set point, the pause is for the device's own share or the cgroup's (mm/page-writeback.c,
@@ -320,10 +303,7 @@ fn behind_reader(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate 
 
 fn behind_write_back(window: &Window, waits: &OperationWaits<'_>, writer: &Waker) -> CauseCandidate {
     let own = of_page(waits, waits.op.start).with([had_by(waits, writer)]);
-    match device::behind_writer(window, waits, writer.tid) {
-        Some(deeper) => own.behind(deeper),
-        None => own,
-    }
+    own.behind_any(device::behind_writer(window, waits, writer.tid))
 }
 
 fn of_page(waits: &OperationWaits<'_>, since: Nanos) -> CauseCandidate {
@@ -334,15 +314,13 @@ fn of_page(waits: &OperationWaits<'_>, since: Nanos) -> CauseCandidate {
 
 fn had_by(waits: &OperationWaits<'_>, writer: &Waker) -> Evidence {
     let (start, end) = waits.span();
-    Evidence {
-        kind: EvidenceKind::OffCpu,
+    Evidence::new(
+        EvidenceKind::OffCpu,
         start,
         end,
-        tid: Some(writer.tid),
-        thread: Some(Arc::clone(&writer.thread)),
-        waiter: None,
-        text: format!("{} had the page locked, to write it back", writer.thread),
-    }
+        format!("{} had the page locked, to write it back", writer.thread),
+    )
+    .of_thread(writer.tid, &writer.thread)
 }
 
 pub(crate) fn stable_page(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
@@ -378,19 +356,15 @@ pub(crate) fn index_fault_after_write<'w>(
 
 /// What is known of one.
 pub(crate) fn index_page_fault(window: &Window, op: &FileOp) -> CauseCandidate {
-    let own = CauseCandidate {
-        cause: Cause::IndexPageFault,
-        chain: vec![Cause::IndexPageFault],
-        root: Arc::from(format!("index-page-fault:{}:{}", op.file, op.start.0)),
-        confidence: Confidence::Exact,
-        evidence: vec![op_evidence(op)],
-        time: op.latency(),
-        partition: op.topic_partition.clone(),
-    };
-    match freeing_memory(window, op).or_else(|| device::behind_fault(window, op)) {
-        Some(deeper) => own.behind(deeper),
-        None => own,
-    }
+    let own = CauseCandidate::new(
+        Cause::IndexPageFault,
+        format!("index-page-fault:{}:{}", op.file, op.start.0),
+        Confidence::Exact,
+        vec![op_evidence(op)],
+        op.latency(),
+    )
+    .of_partition(op.topic_partition.clone());
+    own.behind_any(freeing_memory(window, op).or_else(|| device::behind_fault(window, op)))
 }
 
 /// What the thread did for most of the fault to have memory for the page.

@@ -13,7 +13,7 @@ use model::{
     Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, Request, TcpEventKind, Tid,
 };
 
-use crate::causes::candidate::{CauseCandidate, op_evidence};
+use crate::causes::candidate::{CauseCandidate, merge_into, op_evidence};
 use crate::causes::spec::{Area, CauseSpec, Current, Layer, Role, SPEC, broker, change, change_from};
 use crate::causes::{cpu, jvm};
 use crate::stages::Breakdown;
@@ -139,7 +139,7 @@ pub(crate) fn network_thread_busy(
     let at_work =
         at_work(window, tid, (start, end), NEXT_CONNECTION.min(Nanos((end - start).0 / CLOSE_SHARE)));
     let busy: Nanos = at_work.iter().map(|(from, until)| *until - *from).sum();
-    let is_sampled = window.sockets().on_cpu(tid, start, end).count() >= MIN_SAMPLES;
+    let is_sampled = window.sockets.on_cpu(tid, start, end).count() >= MIN_SAMPLES;
     let share = if is_sampled { 4 } else { 2 };
     if busy.0.saturating_mul(share) <= (end - start).0 {
         return findings
@@ -205,20 +205,17 @@ fn device_reads(
     });
     let mut findings: Vec<CauseCandidate> = Vec::new();
     for finding in found {
-        match findings.iter_mut().find(|kept| kept.root == finding.root) {
-            Some(kept) => kept.merge(finding),
-            None => findings.push(finding),
-        }
+        merge_into(&mut findings, finding);
     }
     findings
 }
 
 /// Spells of work within a stretch, in order; what lies no further apart than `close` is one.
 fn at_work(window: &Window, tid: Tid, (start, end): (Nanos, Nanos), close: Nanos) -> Vec<(Nanos, Nanos)> {
-    let calls = window.sockets().of_thread(tid, start, end).map(|call| (call.start, call.end));
+    let calls = window.sockets.of_thread(tid, start, end).map(|call| (call.start, call.end));
     let files = window.thread(tid).into_iter().flat_map(|past| past.file_ops.overlapping(start, end));
-    let on_cpu = window.sockets().on_cpu(tid, start, end);
-    let is_sampled = window.sockets().on_cpu(tid, start, end).count() >= MIN_SAMPLES;
+    let on_cpu = window.sockets.on_cpu(tid, start, end);
+    let is_sampled = window.sockets.on_cpu(tid, start, end).count() >= MIN_SAMPLES;
     let on_cpu = on_cpu.filter(|_| is_sampled);
     let mut calls: Vec<(Nanos, Nanos)> =
         calls.chain(files.map(|op| (op.start, op.end))).chain(on_cpu).collect();
@@ -252,9 +249,9 @@ fn network_thread_itself(
     (start, end): (Nanos, Nanos),
     time: Nanos,
 ) -> CauseCandidate {
-    let thread = window.sockets().thread(tid).map(|name| window.name(tid, name));
-    let calls = window.sockets().of_thread(tid, start, end).count();
-    let samples = match window.sockets().on_cpu(tid, start, end).count() {
+    let thread = window.sockets.thread(tid).map(|name| window.name(tid, name));
+    let calls = window.sockets.of_thread(tid, start, end).count();
+    let samples = match window.sockets.on_cpu(tid, start, end).count() {
         0 => String::new(),
         samples => format!(" and was found on a CPU {samples} times"),
     };
@@ -286,15 +283,14 @@ pub(crate) fn disk_read(window: &Window, op: &FileOp) -> Option<CauseCandidate> 
     let read = waits::device_read(window, op)?;
     let mut evidence = vec![read_evidence(op)];
     evidence.extend(read.longest.as_ref().map(waits::OperationWaits::evidence));
-    let own = CauseCandidate {
-        cause: Cause::DiskReadInNetworkThread,
-        chain: vec![Cause::DiskReadInNetworkThread],
-        root: Arc::from(format!("{}:{}", Cause::DiskReadInNetworkThread, op.file)),
-        confidence: if read.longest.is_none() { Confidence::Strong } else { Confidence::Exact },
+    let own = CauseCandidate::new(
+        Cause::DiskReadInNetworkThread,
+        format!("{}:{}", Cause::DiskReadInNetworkThread, op.file),
+        if read.longest.is_none() { Confidence::Strong } else { Confidence::Exact },
         evidence,
-        time: op.latency(),
-        partition: op.topic_partition.clone(),
-    };
+        op.latency(),
+    )
+    .of_partition(op.topic_partition.clone());
     Some(match earlier_write(window, op) {
         Some(write) => own.behind(cache_eviction(op, write)),
         None => own,
@@ -313,27 +309,26 @@ fn earlier_write<'w>(window: &'w Window, op: &FileOp) -> Option<&'w FileOp> {
 }
 
 fn cache_eviction(op: &FileOp, write: &FileOp) -> CauseCandidate {
-    CauseCandidate {
-        cause: Cause::CacheEviction,
-        chain: vec![Cause::CacheEviction],
-        root: Arc::from(format!("{}:{}", Cause::CacheEviction, op.file)),
-        confidence: Confidence::Strong,
-        evidence: vec![Evidence {
-            kind: EvidenceKind::FileOp,
-            start: write.start,
-            end: write.end,
-            tid: Some(write.tid),
-            thread: Some(Arc::clone(&write.thread)),
-            waiter: None,
-            text: format!(
-                "these bytes of {} had been written {} before, and were no longer in the page cache",
-                op.file,
-                op.start - write.end
-            ),
-        }],
-        time: op.latency(),
-        partition: op.topic_partition.clone(),
-    }
+    CauseCandidate::new(
+        Cause::CacheEviction,
+        format!("{}:{}", Cause::CacheEviction, op.file),
+        Confidence::Strong,
+        vec![
+            Evidence::new(
+                EvidenceKind::FileOp,
+                write.start,
+                write.end,
+                format!(
+                    "these bytes of {} had been written {} before, and were no longer in the page cache",
+                    op.file,
+                    op.start - write.end
+                ),
+            )
+            .of_thread(write.tid, &write.thread),
+        ],
+        op.latency(),
+    )
+    .of_partition(op.topic_partition.clone())
 }
 
 fn read_evidence(op: &FileOp) -> Evidence {
@@ -375,8 +370,7 @@ pub(crate) fn slow_departure(
     let (begun, end) = (course.answered, course.end);
     let trouble = trouble_evidence(window, request, begun, end);
     let last = request.response_sequence_end()?.wrapping_sub(1);
-    let handed =
-        window.sockets().write_of((request.client, request.broker), last, end).map(|write| write.end);
+    let handed = window.sockets.write_of((request.client, request.broker), last, end).map(|write| write.end);
     let handed = handed.filter(|handed| *handed >= begun);
     let given = handed.map_or(Nanos::ZERO, |handed| take(handed.min(end), end));
     let until = handed.unwrap_or(end).min(end);
@@ -405,7 +399,7 @@ fn no_room(window: &Window, request: &Request, course: &Breakdown<'_>, until: Na
     let (Some(first), Some(last)) = (course.answer, request.response_sequence_end()) else {
         return Vec::new();
     };
-    let writes = window.sockets().writes_within((request.client, request.broker), first, until);
+    let writes = window.sockets.writes_within((request.client, request.broker), first, until);
     let mut gaps = Vec::new();
     let mut before = first;
     for write in writes {
@@ -423,7 +417,7 @@ fn no_room(window: &Window, request: &Request, course: &Breakdown<'_>, until: Na
 fn was_free(window: &Window, tid: Tid, (start, end): (Nanos, Nanos)) -> bool {
     let mut free = TimeBudget::new(start, end);
     let all = free.left();
-    for call in window.sockets().of_thread(tid, start, end) {
+    for call in window.sockets.of_thread(tid, start, end) {
         free.take(call.start, call.end);
     }
     for stop in jvm::pauses(window, 0, start, end) {
@@ -444,15 +438,13 @@ fn slow_client(
         let text = "the connection has no window scaling: it carries 64 KiB a round trip at most".to_owned();
         evidence.push(connection_evidence(EvidenceKind::Network, request.arrival, request.last_seen(), text));
     }
-    CauseCandidate {
-        cause: Cause::SlowClient,
-        chain: vec![Cause::SlowClient],
-        root: Arc::from(format!("slow-client:{}", request.client)),
+    CauseCandidate::new(
+        Cause::SlowClient,
+        format!("slow-client:{}", request.client),
         confidence,
         evidence,
         time,
-        partition: None,
-    }
+    )
 }
 
 /// What went wrong with the connection in a stretch, each kind once.
@@ -473,5 +465,5 @@ fn trouble_evidence(window: &Window, request: &Request, start: Nanos, end: Nanos
 }
 
 fn connection_evidence(kind: EvidenceKind, start: Nanos, end: Nanos, text: String) -> Evidence {
-    Evidence { kind, start, end, tid: None, thread: None, waiter: None, text }
+    Evidence::new(kind, start, end, text)
 }

@@ -59,11 +59,11 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
 ];
 
-/// What else held an operation up is told where it took at least this share of what the cause took: a tenth.
-const WORTH_TELLING: i64 = 10;
+/// Other waits are shown from this share of the cause's time on: a tenth.
+const MIN_SHARE: i64 = 10;
 
 /// Of a thread that waits for another's operation on a file, that other is followed this far.
-const DEEPEST: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 /// Why an operation was slow, with what its thread waited for right after it where it is an append; as far as the
 /// evidence says: never a guess. A cause is named that explains more than what nothing explains.
@@ -90,12 +90,12 @@ fn cause_of_longest_wait(window: &Window, hold: &LockHold<'_>, depth: usize) -> 
     let known: Nanos = found.iter().map(|(finding, _)| finding.time).sum();
     let mut found = found.into_iter();
     let (mut first, _) = found.next().filter(|(first, _)| first.time > hold.length() - known)?;
-    let worth = first.time.0 / WORTH_TELLING;
+    let worth = first.time.0 / MIN_SHARE;
     first.evidence.extend(found.filter(|(other, _)| other.time.0 >= worth).map(|(_, waits)| waits.beside()));
     Some(first)
 }
 
-/// OperationWaits with the same root as one, the longest first.
+/// Waits with the same root as one, the longest first.
 fn join_roots(found: &mut Vec<(CauseCandidate, &OperationWaits<'_>)>) {
     let mut joined: Vec<(CauseCandidate, &OperationWaits<'_>)> = Vec::new();
     for (finding, waits) in found.drain(..) {
@@ -128,7 +128,7 @@ fn cause_of_waits(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> 
         Wait::Device | Wait::Writeback | Wait::XfsLogForce | Wait::Checkpoint => {
             device::slow_device(window, waits)
         }
-        // OperationWaits that stand for no cause: they pass for no other.
+        // Waits that stand for no cause: they pass for no other.
         Wait::InodeLock | Wait::BtrfsTransaction | Wait::DeviceQueue | Wait::Network | Wait::Other => None,
     }
 }
@@ -152,7 +152,7 @@ pub(crate) fn roll_fsync(window: &Window, hold: &LockHold<'_>, depth: usize) -> 
         cause: Cause::RollFsync,
         chain: vec![Cause::RollFsync],
         root: Arc::from(format!("roll-fsync:{}:{}", op.file, op.start.0)),
-        // The thread's own system call, whatever it waited for.
+        // The thread's own system call.
         confidence: Confidence::Exact,
         evidence: Vec::new(),
         time: op.latency(),
@@ -175,7 +175,7 @@ pub(crate) fn xfs_inode_lock(window: &Window, waits: &OperationWaits<'_>, depth:
     let root = format!("xfs-inode-lock:{}:{}:{}", op.device, op.inode, other.start.0);
     let own = CauseCandidate::of_waits(Cause::XfsInodeLock, root, Confidence::Strong, waits);
     let hold = LockHold::without_after(window, other);
-    if let Some(deeper) = (depth < DEEPEST).then(|| at_depth(window, &hold, depth + 1)).flatten() {
+    if let Some(deeper) = (depth < MAX_DEPTH).then(|| at_depth(window, &hold, depth + 1)).flatten() {
         return own.behind(deeper);
     }
     let seen = op_evidence(other);

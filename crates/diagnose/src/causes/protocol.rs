@@ -163,26 +163,21 @@ pub(crate) fn quota(
     let (from, until) = (muted_from.max(start), (muted_from + throttled).min(end));
     let client = request.client_id.as_deref().unwrap_or_default();
     (from < until).then(|| {
-        let finding = CauseCandidate {
-            cause: Cause::Quota,
-            chain: vec![Cause::Quota],
-            root: Arc::from(format!("{}:{client}:{}", Cause::Quota, request.client.ip())),
-            confidence: Confidence::Exact,
-            evidence: vec![Evidence {
-                kind: EvidenceKind::Request,
-                start: muted_from,
-                end: muted_from + throttled,
-                tid: None,
-                thread: None,
-                waiter: None,
-                text: format!(
+        let finding = CauseCandidate::new(
+            Cause::Quota,
+            format!("{}:{client}:{}", Cause::Quota, request.client.ip()),
+            Confidence::Exact,
+            vec![Evidence::new(
+                EvidenceKind::Request,
+                muted_from,
+                muted_from + throttled,
+                format!(
                     "the response to request {} ({}) said that its client is throttled for {throttled}",
                     before.correlation_id, before.api
                 ),
-            }],
-            time: until - from,
-            partition: None,
-        };
+            )],
+            until - from,
+        );
         (from, until, finding)
     })
 }
@@ -207,30 +202,14 @@ pub(crate) fn down_conversion(
         })
         .find(|(_, magic)| *magic > known)?;
     let time = take(start, end);
-    (time > Nanos::ZERO).then(|| CauseCandidate {
-        cause: Cause::DownConversion,
-        chain: vec![Cause::DownConversion],
-        root: Arc::from(format!(
+    (time > Nanos::ZERO).then(|| CauseCandidate::new(Cause::DownConversion, format!(
             "down-conversion:{}",
             request.client_id.as_deref().unwrap_or("unnamed clients")
-        )),
-        confidence: Confidence::Weak,
-        evidence: vec![Evidence {
-            kind: EvidenceKind::Request,
-            start,
-            end,
-            tid: None,
-            thread: None,
-            waiter: None,
-            text: format!(
+        ), Confidence::Weak, vec![Evidence::new(EvidenceKind::Request, start, end, format!(
                 "the client fetches {partition} by version {}, which knows message format {known} at most; it is \
                  written in format {written}",
                 request.api_version
-            ),
-        }],
-        time,
-        partition: Some(partition),
-    })
+            ))], time).of_partition(Some(partition)))
 }
 
 /// The newest message format that a fetch can carry; none where it can carry all.
@@ -252,29 +231,13 @@ pub(crate) fn recompression(
     let op = &append.op;
     let (partition, sent, written) = other_batch(request, op)?;
     let time = if append.key == JoinKey::BaseOffset { take(start, end) } else { Nanos::ZERO };
-    (time > Nanos::ZERO).then(|| CauseCandidate {
-        cause: Cause::Recompression,
-        chain: vec![Cause::Recompression],
-        root: Arc::from(format!("recompression:{}", partition.topic.as_deref().unwrap_or_default())),
-        confidence: Confidence::Strong,
-        evidence: vec![Evidence {
-            kind: EvidenceKind::Request,
-            start,
-            end,
-            tid: Some(op.tid),
-            thread: Some(Arc::clone(&op.thread)),
-            waiter: None,
-            text: format!(
+    (time > Nanos::ZERO).then(|| CauseCandidate::new(Cause::Recompression, format!("recompression:{}", partition.topic.as_deref().unwrap_or_default()), Confidence::Strong, vec![Evidence::new(EvidenceKind::Request, start, end, format!(
                 "the broker wrote a batch of {} bytes for the {} bytes that it was sent: the handler compressed or \
                  converted it within {}",
                 written.bytes,
                 sent.bytes,
                 end - start
-            ),
-        }],
-        time,
-        partition: op.topic_partition.clone(),
-    })
+            )).of_thread(op.tid, &op.thread)], time).of_partition(op.topic_partition.clone()))
 }
 
 /// The partition of a request that an append is of, where it wrote another batch than was sent: what was sent, and what it
@@ -307,25 +270,17 @@ pub(crate) fn replication_wait(
     let within = |at: Nanos| at.clamp(remote.start, remote.end);
     let ours = here.map(|(asked, answered)| (within(answered) - within(asked)).at_least_zero());
     let is_most = |part: Nanos| part.0.saturating_mul(2) > time.0;
-    let finding = CauseCandidate {
-        cause: Cause::ReplicationWait,
-        chain: vec![Cause::ReplicationWait],
-        root: Arc::from(format!("{}:{}", Cause::ReplicationWait, broker_name(name))),
-        confidence: if ours.is_some_and(|ours| !is_most(ours)) {
-            Confidence::Exact
-        } else {
-            Confidence::Strong
-        },
-        evidence: vec![replication_evidence(remote, name, ours.unwrap_or_default())],
+    let finding = CauseCandidate::new(
+        Cause::ReplicationWait,
+        format!("{}:{}", Cause::ReplicationWait, broker_name(name)),
+        if ours.is_some_and(|ours| !is_most(ours)) { Confidence::Exact } else { Confidence::Strong },
+        vec![replication_evidence(remote, name, ours.unwrap_or_default())],
         time,
-        partition: Some(remote.partition.clone()),
-    };
+    )
+    .of_partition(Some(remote.partition.clone()));
     let deeper = before.filter(|_| ours.is_some_and(is_most)).and_then(|before| cause_of(before));
     let deeper = deeper.filter(|deeper| is_most(deeper.time));
-    (time > Nanos::ZERO).then(|| match deeper {
-        Some(deeper) => finding.behind(deeper),
-        None => finding,
-    })
+    (time > Nanos::ZERO).then(|| finding.behind_any(deeper))
 }
 
 /// `broker-2` of `broker-2-fetcher-0`.
@@ -338,21 +293,18 @@ fn replication_evidence(remote: &Remote, name: &str, ours: Nanos) -> Evidence {
         Nanos::ZERO => String::new(),
         time => format!(", {time} of it from when its fetch before was here until it was answered"),
     };
-    Evidence {
-        kind: EvidenceKind::Request,
-        start: remote.start,
-        end: remote.end,
-        tid: None,
-        thread: None,
-        waiter: None,
-        text: format!(
+    Evidence::new(
+        EvidenceKind::Request,
+        remote.start,
+        remote.end,
+        format!(
             "waited {} until {} ({}) had the records of {} and fetched on{answered}",
             remote.end - remote.start,
             broker_name(name),
             remote.fetch.client.ip(),
             remote.partition
         ),
-    }
+    )
 }
 
 /// What a produce request waited for between two moments.
@@ -365,25 +317,22 @@ pub(crate) fn txn_verification(
     let id = request.transactional_id.as_ref()?;
     let asked = window.trouble.verification(id, start, end)?;
     let time = take(asked.arrival, asked.last_seen());
-    (time > Nanos::ZERO).then(|| CauseCandidate {
-        cause: Cause::TxnVerification,
-        chain: vec![Cause::TxnVerification],
-        root: Arc::from(format!("txn-verification:{}", asked.broker)),
-        confidence: Confidence::Strong,
-        evidence: vec![Evidence {
-            kind: EvidenceKind::Request,
-            start: asked.arrival,
-            end: asked.last_seen(),
-            tid: None,
-            thread: None,
-            waiter: None,
-            text: format!(
-                "the coordinator at {} took {} to confirm the transaction's partition",
-                asked.broker,
-                asked.last_seen() - asked.arrival
-            ),
-        }],
-        time,
-        partition: None,
+    (time > Nanos::ZERO).then(|| {
+        CauseCandidate::new(
+            Cause::TxnVerification,
+            format!("txn-verification:{}", asked.broker),
+            Confidence::Strong,
+            vec![Evidence::new(
+                EvidenceKind::Request,
+                asked.arrival,
+                asked.last_seen(),
+                format!(
+                    "the coordinator at {} took {} to confirm the transaction's partition",
+                    asked.broker,
+                    asked.last_seen() - asked.arrival
+                ),
+            )],
+            time,
+        )
     })
 }

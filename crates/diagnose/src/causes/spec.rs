@@ -201,7 +201,7 @@ named! {
         Topics = "topics",
         /// The configuration of producers.
         Producers = "producers",
-        /// What log dirs lie on: `devices`, how many disks, by log dirs of their own or by a stripe.
+        /// What log dirs lie on: `devices`, how many disks, by several log dirs or by a stripe.
         LogDirs = "log-dirs",
         /// The log dirs' file system: its `type`, a `mount` option, one of its `features`.
         FileSystem = "file-system",

@@ -27,7 +27,7 @@ pub(crate) enum Rank {
     Wait,
     /// The part of a wait for a device in which the device did not have the request yet.
     Queue,
-    /// Freeing memory: on the CPU, and whatever was waited for meanwhile.
+    /// Freeing memory: on the CPU, and all waits meanwhile.
     Reclaim,
     /// The thread could run and had no CPU.
     RunQueue,
@@ -148,9 +148,9 @@ impl Sum<'_> {
 /// interrupt may hold up.
 const WAKES_WITHIN: Nanos = Nanos::from_micros(200);
 /// Kept of one device, which is a second of a device at its busiest.
-const MOST_REQUESTS: usize = 65_536;
+const MAX_REQUESTS: usize = 65_536;
 /// More devices than any broker has.
-const MOST_DEVICES: usize = 64;
+const MAX_DEVICES: usize = 64;
 
 /// Requests of each device in the order of their ends.
 #[derive(Debug, Default)]
@@ -170,11 +170,11 @@ struct DeviceRequest {
 impl DeviceTimes {
     pub(crate) fn block_io(&mut self, io: &BlockIo) {
         let number = io.device.number();
-        if self.devices.len() >= MOST_DEVICES && !self.devices.contains_key(&number) {
+        if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(&number) {
             return;
         }
         let past = self.devices.entry(number).or_default();
-        if past.len() >= MOST_REQUESTS {
+        if past.len() >= MAX_REQUESTS {
             past.pop_front();
         }
         let later = past.iter().rev().take_while(|kept| kept.end > io.end).count();

@@ -9,11 +9,11 @@ use crate::kernel_stack;
 use crate::kernel_stack::Wait;
 
 /// Kept of one thread of each sort: those of one operation, since an operation ends before the next begins.
-const MOST_KEPT: usize = 1_024;
+const MAX_KEPT: usize = 1_024;
 /// Stacks whose meaning is remembered. A broker has a few hundred.
-const MOST_STACKS: usize = 4_096;
+const MAX_STACKS: usize = 4_096;
 /// Threads are looked through for those that are long gone when there are so many more.
-const MANY_THREADS: usize = 4_096;
+const MAX_THREADS: usize = 4_096;
 /// A thread of which nothing was seen for so long is forgotten.
 const LONG_GONE: Nanos = Nanos::from_millis(60_000);
 
@@ -116,7 +116,7 @@ impl Threads {
     pub(crate) fn off_cpu(&mut self, interval: &OffCpu) {
         let (wait, function) = self.meaning(&interval.stack);
         let past = self.past(interval.tid, interval.end);
-        if past.intervals.len() >= MOST_KEPT {
+        if past.intervals.len() >= MAX_KEPT {
             let forgotten = past.intervals.pop_front();
             past.seen_from = forgotten.map_or(past.seen_from, |interval| past.seen_from.max(interval.end));
         }
@@ -156,7 +156,7 @@ impl Threads {
     }
 
     fn past(&mut self, tid: Tid, now: Nanos) -> &mut ThreadPast {
-        if self.threads.len() >= MANY_THREADS {
+        if self.threads.len() >= MAX_THREADS {
             self.threads.retain(|_, past| past.newest > now - LONG_GONE);
         }
         let past = self.threads.entry(tid).or_default();
@@ -168,7 +168,7 @@ impl Threads {
         if let Some(known) = self.read.get(stack) {
             return known.clone();
         }
-        if self.read.len() >= MOST_STACKS {
+        if self.read.len() >= MAX_STACKS {
             self.read.clear();
         }
         let (wait, function) = kernel_stack::read(stack);
@@ -179,7 +179,7 @@ impl Threads {
 }
 
 fn keep(spans: &mut VecDeque<(Nanos, Nanos)>, span: (Nanos, Nanos), seen_from: &mut Nanos) {
-    if spans.len() >= MOST_KEPT {
+    if spans.len() >= MAX_KEPT {
         *seen_from = spans.pop_front().map_or(*seen_from, |(_, end)| end.max(*seen_from));
     }
     spans.push_back(span);

@@ -1,4 +1,4 @@
-//! Whatever was seen of a thread, the parts of an operation add up to it, and each instant has its rightful part.
+//! The parts of an operation add up to it in any case, and each instant has its rightful part.
 
 use std::sync::Arc;
 

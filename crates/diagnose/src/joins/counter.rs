@@ -8,7 +8,7 @@ use model::row_summary::{ProduceKey, WriteKey};
 use crate::config::Config;
 use crate::joins;
 use crate::joins::{JoinKey, JoinQuery, JoinStats};
-use crate::read_plan::MUCH_OF_RETENTION;
+use crate::read_plan::RETENTION_SHARE;
 use crate::window::appends::{Append, Appends, Keys};
 
 /// A request is joined when writes up to so long after it are known: they come nearly in order.
@@ -43,7 +43,7 @@ impl JoinCounter {
     /// request may have taken longer than a sixth of the time for which that keeps events, [`crate::read_plan::ReadPlan`] has everything
     /// read, and nothing is to be tallied.
     pub fn new(config: &Config, longest: Nanos) -> Self {
-        let retention = longest.min(Nanos(config.retention.0 / MUCH_OF_RETENTION));
+        let retention = longest.min(Nanos(config.retention.0 / RETENTION_SHARE));
         Self {
             writes: Appends::default(),
             waiting: VecDeque::new(),

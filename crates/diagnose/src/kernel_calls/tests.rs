@@ -245,7 +245,7 @@ fn calls_come_out_while_events_go_on_and_memory_stays_bounded() {
         }
     }
     assert!(told > 19_800, "{told}");
-    assert!(calls.held.len() < 200 && calls.threads[&1].unnamed.len() <= super::MOST_UNNAMED);
+    assert!(calls.held.len() < 200 && calls.threads[&1].unnamed.len() <= super::MAX_CALLS_WITHOUT_FILE);
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //!
 //! Rules are in order of precedence: a wait for the journal ends in the same `io_schedule` as a plain read, and a
 //! thread that frees memory may wait for anything on the way. Where a function waits itself the rule names that
-//! function; where whatever is waited for in it belongs to it (a commit, a reclaim) the rule stands higher.
+//! function; where all waits in it belong to it (a commit, a reclaim) the rule stands higher.
+
+use std::sync::LazyLock;
 
 use crate::kernel_stack::Wait;
 
@@ -11,220 +13,111 @@ use crate::kernel_stack::Wait;
 pub(crate) struct Rule {
     pub(crate) wait: Wait,
     /// One of them is on the stack: the most telling first.
-    pub(crate) functions: &'static [&'static str],
+    pub(crate) functions: Vec<&'static str>,
     /// One of them is too, unless there are none.
-    pub(crate) within: &'static [&'static str],
+    pub(crate) within: Vec<&'static str>,
     /// The outermost of `functions` was called by one of them, unless there are none: then the caller tells more.
-    pub(crate) called_by: &'static [&'static str],
+    pub(crate) called_by: Vec<&'static str>,
 }
 
-const fn rule(wait: Wait, functions: &'static [&'static str]) -> Rule {
-    Rule { wait, functions, within: &[], called_by: &[] }
+fn rule(wait: Wait, functions: &'static str) -> Rule {
+    Rule { wait, functions: names(functions), within: Vec::new(), called_by: Vec::new() }
+}
+
+fn names(words: &'static str) -> Vec<&'static str> {
+    words.split_whitespace().collect()
 }
 
 /// What writes into a page, or lets a store into a mapped one: it must wait where the page is on its way to a device
 /// that needs it unchanged, and btrfs always does.
-const DIRTYING: &[&str] = &[
-    "ext4_da_write_begin",
-    "ext4_write_begin",
-    "ext4_page_mkwrite",
-    "iomap_write_begin",
-    "iomap_page_mkwrite",
-    "block_write_begin",
-    "block_page_mkwrite",
-    "grab_cache_page_write_begin",
-    "f2fs_write_begin",
-    "prepare_one_folio",
-    "prepare_pages",
-    "btrfs_page_mkwrite",
-];
+const DIRTYING: &str = "ext4_da_write_begin ext4_write_begin ext4_page_mkwrite iomap_write_begin iomap_page_mkwrite \
+    block_write_begin block_page_mkwrite grab_cache_page_write_begin f2fs_write_begin \
+    prepare_one_folio prepare_pages btrfs_page_mkwrite";
 
 /// Who takes an inode's own locks: its `i_rwsem`, its mapping's invalidate lock, ext4's `i_data_sem`. Other locks are
 /// taken in the same way: the address space's (`mmap_lock`), those of btrfs's trees.
-const INODE_LOCKERS: &[&str] = &[
-    "ext4_file_*",
-    "ext4_buffered_write_iter",
-    "ext4_dio_*",
-    "ext4_map_blocks",
-    "ext4_da_map_blocks*",
-    "ext4_da_get_block_prep",
-    "ext4_page_mkwrite",
-    "ext4_filemap_fault",
-    "ext4_setattr",
-    "ext4_truncate",
-    "ext4_fallocate",
-    "btrfs_inode_lock",
-    "btrfs_file_*",
-    "btrfs_buffered_write",
-    "btrfs_direct_write",
-    "btrfs_sync_file",
-    "btrfs_page_mkwrite",
-    "generic_file_*",
-    "vfs_*",
-    "filemap_*",
-    "page_cache_ra_*",
-    "inode_lock*",
-    "lock_rename*",
-    "lock_two_directories",
-    "do_unlinkat",
-    "filename_unlinkat",
-    "do_renameat2",
-    "do_truncate",
-    "notify_change",
-    "open_last_lookups",
-    "path_openat",
-    "filename_create",
-];
+const INODE_LOCKERS: &str = "ext4_file_* ext4_buffered_write_iter ext4_dio_* ext4_map_blocks ext4_da_map_blocks* \
+    ext4_da_get_block_prep ext4_page_mkwrite ext4_filemap_fault ext4_setattr ext4_truncate \
+    ext4_fallocate btrfs_inode_lock btrfs_file_* btrfs_buffered_write btrfs_direct_write \
+    btrfs_sync_file btrfs_page_mkwrite generic_file_* vfs_* filemap_* page_cache_ra_* inode_lock* \
+    lock_rename* lock_two_directories do_unlinkat filename_unlinkat do_renameat2 do_truncate \
+    notify_change open_last_lookups path_openat filename_create";
 
-pub(crate) const RULES: &[Rule] = &[
-    // mm/page-writeback.c; the first is static with one caller and may be inlined.
-    rule(
-        Wait::DirtyPages,
-        &["balance_dirty_pages", "balance_dirty_pages_ratelimited_flags", "balance_dirty_pages_ratelimited"],
-    ),
-    // mm/vmscan.c, mm/memcontrol.c. `shrink_dcache_*` is no reclaim.
-    rule(
-        Wait::Reclaim,
-        &[
-            "try_to_free_mem_cgroup_pages",
-            "try_to_free_pages",
-            "mem_cgroup_handle_over_high",
-            "throttle_direct_reclaim",
-            "reclaim_throttle",
-            "shrink_node*",
-            "shrink_lruvec*",
-            "shrink_slab*",
-            "shrink_one",
-            "shrink_many",
-            "shrink_inactive_list",
-            "shrink_folio_list",
-            "shrink_page_list",
-        ],
-    ),
-    rule(Wait::Checkpoint, &["jbd2_log_do_checkpoint", "__jbd2_log_wait_for_space"]),
-    // Before fast commits: one that is not possible falls back to a whole commit and waits here.
-    rule(Wait::Journal, &["jbd2_log_wait_commit"]),
-    rule(Wait::FastCommit, &["jbd2_fc_begin_commit", "ext4_fc_perform_commit", "ext4_fc_*", "jbd2_fc_*"]),
-    rule(
-        Wait::BtrfsTransaction,
-        &[
-            "wait_current_trans",
-            "wait_for_commit",
-            "wait_log_commit",
-            "btrfs_wait_for_commit",
-            "btrfs_commit_transaction*",
-        ],
-    ),
-    rule(Wait::StablePage, &["folio_wait_stable", "wait_for_stable_page"]),
-    // `folio_wait_stable` ends in a jump to it and may leave no frame.
-    Rule {
-        wait: Wait::StablePage,
-        functions: &["folio_wait_writeback", "wait_on_page_writeback"],
-        within: DIRTYING,
-        called_by: &[],
-    },
-    rule(
-        Wait::Writeback,
-        &[
-            "folio_wait_writeback*",
-            "wait_on_page_writeback*",
-            "btrfs_wait_ordered_range",
-            "btrfs_start_ordered_extent*",
-        ],
-    ),
-    rule(Wait::PageLock, &["__folio_lock", "folio_lock", "__lock_page"]),
-    rule(
-        Wait::Journal,
-        &[
-            "wait_transaction_locked",
-            "wait_transaction_switching",
-            "do_get_write_access",
-            "jbd2_journal_get_write_access",
-            "add_transaction_credits",
-        ],
-    ),
-    rule(
-        Wait::XfsLogSpace,
-        &["xlog_grant_head_wait", "xlog_grant_head_check", "xfs_log_regrant", "xfs_log_reserve"],
-    ),
-    rule(
-        Wait::XfsLogForce,
-        &[
-            "xlog_wait_on_iclog",
-            "xlog_state_get_iclog_space",
-            "xlog_cil_push_background",
-            "xlog_cil_force_seq",
-            "xlog_cil_commit",
-            "xfs_log_force*",
-            "__xfs_iunpin_wait",
-            "xfs_iunpin_wait",
-            "xlog_wait*",
-        ],
-    ),
-    rule(Wait::XfsInodeLock, &["xfs_ilock*", "xfs_lock_two_inodes", "xfs_lock_inodes"]),
-    Rule {
-        wait: Wait::InodeLock,
-        functions: &[
-            "rwsem_down_write_slowpath",
-            "rwsem_down_read_slowpath",
-            "down_write*",
-            "down_read*",
-            "__down_write*",
-            "__down_read*",
-        ],
-        within: &[],
-        called_by: INODE_LOCKERS,
-    },
-    rule(
-        Wait::DeviceQueue,
-        &[
-            "blk_mq_get_tag",
-            "rq_qos_wait",
-            "wbt_wait",
-            "ioc_rqos_throttle",
-            "blkcg_maybe_throttle_current",
-            "__blk_throtl_bio",
-            "__bio_queue_enter",
-            "blk_queue_enter",
-        ],
-    ),
-    rule(
-        Wait::Network,
-        &[
-            "sk_stream_wait_memory",
-            "sk_stream_wait_connect",
-            "sk_wait_data",
-            "inet_csk_accept",
-            "__lock_sock",
-            "lock_sock_nested",
-            "tcp_sendmsg*",
-            "tcp_recvmsg*",
-            "unix_stream_*",
-            "rpc_wait_bit_killable",
-        ],
-    ),
-    rule(
-        Wait::Device,
-        &[
-            "__wait_on_buffer",
-            "wait_on_page_bit*",
-            "folio_wait_bit*",
-            "folio_put_wait_locked",
-            "put_and_wait_on_page_locked",
-            "submit_bio_wait",
-            "blkdev_issue_flush",
-            "xfs_buf_iowait",
-            "blk_io_schedule",
-            // Direct I/O, where what it waits by is inlined: fs/iomap/direct-io.c, fs/direct-io.c.
-            "__iomap_dio_rw",
-            "dio_await_one",
-            "bit_wait_io",
-            "io_schedule",
-            "wait_for_completion_io*",
-        ],
-    ),
-    // Waits for others to join; what it waits for on the way to the device is named above.
-    rule(Wait::BtrfsTransaction, &["btrfs_sync_log"]),
-    // Every other wait in it has a function of its own, named above.
-    rule(Wait::JournalBarrier, &["start_this_handle"]),
-];
+/// Taken apart once.
+pub(crate) static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+    vec![
+        // mm/page-writeback.c; the first is static with one caller and may be inlined.
+        rule(
+            Wait::DirtyPages,
+            "balance_dirty_pages balance_dirty_pages_ratelimited_flags balance_dirty_pages_ratelimited",
+        ),
+        // mm/vmscan.c, mm/memcontrol.c. `shrink_dcache_*` is no reclaim.
+        rule(
+            Wait::Reclaim,
+            "try_to_free_mem_cgroup_pages try_to_free_pages mem_cgroup_handle_over_high \
+             throttle_direct_reclaim reclaim_throttle shrink_node* shrink_lruvec* shrink_slab* shrink_one \
+             shrink_many shrink_inactive_list shrink_folio_list shrink_page_list",
+        ),
+        rule(Wait::Checkpoint, "jbd2_log_do_checkpoint __jbd2_log_wait_for_space"),
+        // Before fast commits: one that is not possible falls back to a whole commit and waits here.
+        rule(Wait::Journal, "jbd2_log_wait_commit"),
+        rule(Wait::FastCommit, "jbd2_fc_begin_commit ext4_fc_perform_commit ext4_fc_* jbd2_fc_*"),
+        rule(
+            Wait::BtrfsTransaction,
+            "wait_current_trans wait_for_commit wait_log_commit btrfs_wait_for_commit \
+             btrfs_commit_transaction*",
+        ),
+        rule(Wait::StablePage, "folio_wait_stable wait_for_stable_page"),
+        // `folio_wait_stable` ends in a jump to it and may leave no frame.
+        Rule {
+            within: names(DIRTYING),
+            ..rule(Wait::StablePage, "folio_wait_writeback wait_on_page_writeback")
+        },
+        rule(
+            Wait::Writeback,
+            "folio_wait_writeback* wait_on_page_writeback* btrfs_wait_ordered_range \
+             btrfs_start_ordered_extent*",
+        ),
+        rule(Wait::PageLock, "__folio_lock folio_lock __lock_page"),
+        rule(
+            Wait::Journal,
+            "wait_transaction_locked wait_transaction_switching do_get_write_access \
+             jbd2_journal_get_write_access add_transaction_credits",
+        ),
+        rule(Wait::XfsLogSpace, "xlog_grant_head_wait xlog_grant_head_check xfs_log_regrant xfs_log_reserve"),
+        rule(
+            Wait::XfsLogForce,
+            "xlog_wait_on_iclog xlog_state_get_iclog_space xlog_cil_push_background xlog_cil_force_seq \
+             xlog_cil_commit xfs_log_force* __xfs_iunpin_wait xfs_iunpin_wait xlog_wait*",
+        ),
+        rule(Wait::XfsInodeLock, "xfs_ilock* xfs_lock_two_inodes xfs_lock_inodes"),
+        Rule {
+            called_by: names(INODE_LOCKERS),
+            ..rule(
+                Wait::InodeLock,
+                "rwsem_down_write_slowpath rwsem_down_read_slowpath down_write* down_read* __down_write* \
+             __down_read*",
+            )
+        },
+        rule(
+            Wait::DeviceQueue,
+            "blk_mq_get_tag rq_qos_wait wbt_wait ioc_rqos_throttle blkcg_maybe_throttle_current \
+             __blk_throtl_bio __bio_queue_enter blk_queue_enter",
+        ),
+        rule(
+            Wait::Network,
+            "sk_stream_wait_memory sk_stream_wait_connect sk_wait_data inet_csk_accept __lock_sock \
+             lock_sock_nested tcp_sendmsg* tcp_recvmsg* unix_stream_* rpc_wait_bit_killable",
+        ),
+        rule(
+            Wait::Device,
+            "__wait_on_buffer wait_on_page_bit* folio_wait_bit* folio_put_wait_locked \
+             put_and_wait_on_page_locked submit_bio_wait blkdev_issue_flush xfs_buf_iowait blk_io_schedule \
+             __iomap_dio_rw dio_await_one bit_wait_io io_schedule wait_for_completion_io*",
+        ),
+        // Waits for others to join; what it waits for on the way to the device is named above.
+        rule(Wait::BtrfsTransaction, "btrfs_sync_log"),
+        // Every other wait in it has its own function, named above.
+        rule(Wait::JournalBarrier, "start_this_handle"),
+    ]
+});

@@ -81,7 +81,7 @@ pub(crate) fn released(window: &Window, append: &FileOp, until: Nanos) -> Nanos 
 }
 
 /// What an append's thread did with files of the same partition on the way to it, the latest first. What it wrote into
-/// the broker's own log of events in between is passed over: a roll is told there.
+/// the broker's own log of events in between is passed over: it logs a roll there.
 pub(crate) fn before_append<'w>(
     window: &'w Window,
     append: &'w FileOp,

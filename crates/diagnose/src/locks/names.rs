@@ -2,45 +2,29 @@
 //! Kafka 2.x to 4.x: Scala's classes became Java's and moved from `kafka.log` to
 //! `org.apache.kafka.storage.internals.log` on the way (KAFKA-14470).
 
-use model::{Lock, LockKind, LockWait};
+use model::{Lock, LockKind, LockWait, named};
 
-/// A lock by what it guards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LockName {
-    /// A partition's log: the monitor that every append takes (`UnifiedLog.lock`, `Log.lock`).
-    Log,
-    /// A segment's mapped index (`AbstractIndex.lock`, `LazyIndex`).
-    Index,
-    /// A partition's leadership and in-sync replicas (`Partition.leaderIsrUpdateLock`).
-    Isr,
-    /// What a log knows of its producers (`ProducerStateManager`).
-    ProducerState,
-    /// Requests that wait for followers or data, and their timers.
-    Purgatory,
-    /// A group of consumers.
-    Group,
-    /// Any other.
-    Other,
+named! {
+    /// A lock by what it guards.
+    pub enum LockName {
+        /// A partition's log: the monitor that every append takes (`UnifiedLog.lock`, `Log.lock`).
+        Log = "log lock",
+        /// A segment's mapped index (`AbstractIndex.lock`, `LazyIndex`).
+        Index = "index lock",
+        /// A partition's leadership and in-sync replicas (`Partition.leaderIsrUpdateLock`).
+        Isr = "ISR lock",
+        /// What a log knows of its producers (`ProducerStateManager`).
+        ProducerState = "producer-state lock",
+        /// Requests that wait for followers or data, and their timers.
+        Purgatory = "purgatory lock",
+        /// A group of consumers.
+        Group = "group lock",
+        /// Any other.
+        Other = "lock",
+    }
 }
 
 impl LockName {
-    /// Every name.
-    pub const ALL: [Self; 7] =
-        [Self::Log, Self::Index, Self::Isr, Self::ProducerState, Self::Purgatory, Self::Group, Self::Other];
-
-    /// The name in tables and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Log => "log lock",
-            Self::Index => "index lock",
-            Self::Isr => "ISR lock",
-            Self::ProducerState => "producer-state lock",
-            Self::Purgatory => "purgatory lock",
-            Self::Group => "group lock",
-            Self::Other => "lock",
-        }
-    }
-
     /// Which lock a wait was for; none where the thread waited for no lock: for work, a signal or a timer.
     pub(crate) fn of(wait: &LockWait) -> Option<Self> {
         if !is_lock(&wait.lock) {
@@ -58,59 +42,38 @@ struct Rule {
     kind: LockKind,
     /// The lock's class contains it.
     class: &'static str,
-    /// The method that took it is of one of these classes or packages.
+    /// The method that took it is in one of these packages,
+    packages: &'static [&'static str],
+    /// and there of one of these classes or packages.
     within: &'static [&'static str],
 }
 
-const fn rule(name: LockName, kind: LockKind, class: &'static str, within: &'static [&'static str]) -> Rule {
-    Rule { name, kind, class, within }
+impl Rule {
+    const fn new(
+        name: LockName,
+        kind: LockKind,
+        class: &'static str,
+        within: &'static [&'static str],
+    ) -> Self {
+        Self { name, kind, class, packages: &[""], within }
+    }
+
+    fn holds(&self, lock: &Lock, frame: &str) -> bool {
+        let is_taken_in = |package: &&str| {
+            frame
+                .strip_prefix(*package)
+                .is_some_and(|rest| self.within.iter().any(|name| is_within(rest, name)))
+        };
+        self.kind == lock.kind
+            && self.packages.iter().any(is_taken_in)
+            && dotted(&lock.class).contains(self.class)
+    }
 }
 
-const RULES: &[Rule] = &[
-    rule(
-        LockName::Index,
-        LockKind::Park,
-        "",
-        &[
-            "kafka.log.AbstractIndex",
-            "kafka.log.OffsetIndex",
-            "kafka.log.TimeIndex",
-            "kafka.log.TransactionIndex",
-            "kafka.log.LazyIndex",
-            "org.apache.kafka.storage.internals.log.AbstractIndex",
-            "org.apache.kafka.storage.internals.log.OffsetIndex",
-            "org.apache.kafka.storage.internals.log.TimeIndex",
-            "org.apache.kafka.storage.internals.log.TransactionIndex",
-            "org.apache.kafka.storage.internals.log.LazyIndex",
-        ],
-    ),
-    rule(
-        LockName::ProducerState,
-        LockKind::Monitor,
-        "ProducerStateManager",
-        &["kafka.log.ProducerStateManager", "org.apache.kafka.storage.internals.log.ProducerStateManager"],
-    ),
-    rule(
-        LockName::Log,
-        LockKind::Monitor,
-        "java.lang.Object",
-        &[
-            "kafka.log.Log",
-            "kafka.log.UnifiedLog",
-            "kafka.log.LocalLog",
-            "kafka.log.LogSegment",
-            "org.apache.kafka.storage.internals.log.UnifiedLog",
-            "org.apache.kafka.storage.internals.log.LocalLog",
-            "org.apache.kafka.storage.internals.log.LogSegment",
-        ],
-    ),
-    rule(LockName::Isr, LockKind::Park, "ReentrantReadWriteLock", &["kafka.cluster.Partition"]),
-    rule(LockName::Purgatory, LockKind::Park, "", PURGATORY),
-    rule(LockName::Purgatory, LockKind::Monitor, "", PURGATORY),
-    rule(LockName::Group, LockKind::Park, "", GROUP),
-    rule(LockName::Group, LockKind::Monitor, "", GROUP),
-];
-
+/// Where a partition's log is, in Scala and in Java (KAFKA-14470).
+const LOG: &[&str] = &["kafka.log.", "org.apache.kafka.storage.internals.log."];
+const INDEXES: &[&str] = &["AbstractIndex", "OffsetIndex", "TimeIndex", "TransactionIndex", "LazyIndex"];
+const LOGS: &[&str] = &["Log", "UnifiedLog", "LocalLog", "LogSegment"];
 const PURGATORY: &[&str] = &[
     "kafka.server.DelayedOperation",
     "kafka.server.DelayedOperationPurgatory",
@@ -120,12 +83,24 @@ const PURGATORY: &[&str] = &[
 ];
 const GROUP: &[&str] = &["kafka.coordinator.group", "org.apache.kafka.coordinator.group"];
 
-impl Rule {
-    fn holds(&self, lock: &Lock, frame: &str) -> bool {
-        let class = || dotted(&lock.class).contains(self.class);
-        self.kind == lock.kind && self.within.iter().any(|class| is_within(frame, class)) && class()
-    }
-}
+const RULES: &[Rule] = &[
+    Rule { packages: LOG, ..Rule::new(LockName::Index, LockKind::Park, "", INDEXES) },
+    Rule {
+        packages: LOG,
+        ..Rule::new(
+            LockName::ProducerState,
+            LockKind::Monitor,
+            "ProducerStateManager",
+            &["ProducerStateManager"],
+        )
+    },
+    Rule { packages: LOG, ..Rule::new(LockName::Log, LockKind::Monitor, "java.lang.Object", LOGS) },
+    Rule::new(LockName::Isr, LockKind::Park, "ReentrantReadWriteLock", &["kafka.cluster.Partition"]),
+    Rule::new(LockName::Purgatory, LockKind::Park, "", PURGATORY),
+    Rule::new(LockName::Purgatory, LockKind::Monitor, "", PURGATORY),
+    Rule::new(LockName::Group, LockKind::Park, "", GROUP),
+    Rule::new(LockName::Group, LockKind::Monitor, "", GROUP),
+];
 
 /// Whether a method is of this class, a class inside it or a companion (`kafka.log.Log$`), or of this package.
 fn is_within(frame: &str, class: &str) -> bool {
@@ -160,7 +135,7 @@ pub(crate) fn taken_in(stack: &str) -> Option<String> {
 }
 
 /// Whether a stack shows a thread on the way to an append. `ReplicaManager.appendRecords` is not enough: it answers, too,
-/// and whoever waits there has appended.
+/// and a thread that waits there has appended.
 pub(crate) fn is_appending(stack: &str) -> bool {
     const APPENDING: [&str; 5] = [
         "kafka.log.Log.append",

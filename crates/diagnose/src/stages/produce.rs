@@ -114,7 +114,7 @@ impl<'w> Breakdown<'w> {
 
 /// Whether its response comes from the handler that appended, and not from who served a follower's fetch.
 fn is_answered_by_its_handler(window: &Window, request: &Request, append: &FileOp) -> bool {
-    let followed = || append.topic_partition.as_ref().is_some_and(|name| window.followers().any(name));
+    let followed = || append.topic_partition.as_ref().is_some_and(|name| window.followers.any(name));
     request.acks == Some(1) || (request.acks == Some(-1) && !followed())
 }
 
@@ -135,21 +135,21 @@ fn occupied_until(window: &Window, op: &FileOp, begun: Nanos) -> Nanos {
 /// What follows sooner is of the same round.
 const AT_ONCE: Nanos = Nanos::from_millis(1);
 /// Shorter calls are what a round is made of.
-const LONG: Nanos = Nanos::from_millis(1);
+const MIN_LONG_CALL: Nanos = Nanos::from_millis(1);
 /// One sample may have hit it by chance.
-const SAMPLES: usize = 2;
+const MIN_SAMPLES: usize = 2;
 
 /// When it was handed on, at the earliest, if it was worked on from `begun` on: the end of the read, or of what the
 /// thread went on with at once, long calls or work on the CPU without any call.
 pub(crate) fn handed_on(window: &Window, read: SocketCall, begun: Nanos) -> Nanos {
     let mut handed = read.end;
     let mut cursor = read.end;
-    for call in window.sockets().of_thread(read.tid, read.end, begun) {
+    for call in window.sockets.of_thread(read.tid, read.end, begun) {
         if call.start - cursor > AT_ONCE {
             break;
         }
         cursor = cursor.max(call.end);
-        if call.end - call.start >= LONG {
+        if call.end - call.start >= MIN_LONG_CALL {
             handed = handed.max(call.end);
         }
     }
@@ -159,11 +159,11 @@ pub(crate) fn handed_on(window: &Window, read: SocketCall, begun: Nanos) -> Nano
 /// Until when it is known to have computed without a call, from right after the last one on.
 fn computed_until(window: &Window, tid: Tid, from: Nanos, begun: Nanos) -> Nanos {
     let next_call =
-        window.sockets().of_thread(tid, from, begun).map(|call| call.start).find(|start| *start > from);
+        window.sockets.of_thread(tid, from, begun).map(|call| call.start).find(|start| *start > from);
     let until = next_call.unwrap_or(begun).min(begun);
-    let spans: Vec<(Nanos, Nanos)> = window.sockets().on_cpu(tid, from, until).collect();
+    let spans: Vec<(Nanos, Nanos)> = window.sockets.on_cpu(tid, from, until).collect();
     let seen: Nanos = spans.iter().map(|(start, end)| (*end).min(until) - (*start).max(from)).sum();
     let last = spans.last().map_or(from, |(_, end)| (*end).min(until));
-    let at_work = spans.len() >= SAMPLES && seen.0.saturating_mul(4) > (last - from).0;
+    let at_work = spans.len() >= MIN_SAMPLES && seen.0.saturating_mul(4) > (last - from).0;
     if at_work { last } else { from }
 }

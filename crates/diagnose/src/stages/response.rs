@@ -55,7 +55,7 @@ impl Breakdown<'_> {
         }
         // An append that was not seen may have come later; so may a follower's fetch.
         let whole = written().count() == appends.len();
-        let alone = !for_all || !written().filter_map(named).any(|name| window.followers().any(&name));
+        let alone = !for_all || !written().filter_map(named).any(|name| window.followers.any(&name));
         if (whole && alone) || self.answered - local_end <= WORK {
             self.respond(parts, local_end);
         }
@@ -71,7 +71,7 @@ fn replicated(window: &Window, partition: &Partition, from: Nanos, until: Nanos)
     let name = named(partition)?;
     let records = i64::from(partition.records.or_else(|| records_of(partition))?);
     let next = partition.base_offset.filter(|offset| *offset >= 0)? + records;
-    let FollowerFetch { at, fetch } = window.followers().last_to_reach(&name, next, until + CLOCK_SLACK)?;
+    let FollowerFetch { at, fetch } = window.followers.last_to_reach(&name, next, until + CLOCK_SLACK)?;
     let end = (*at).clamp(from, until.max(from));
     Some(Remote { start: from, end, fetch: Arc::clone(fetch), partition: name })
 }
@@ -89,7 +89,7 @@ pub(crate) fn files_sent<'w>(
     let (Some(answer), Some(end)) = (answer, request.end) else { return Vec::new() };
     let Some(past) = window.thread(answer.tid) else { return Vec::new() };
     let calls: Vec<SocketCall> = window
-        .sockets()
+        .sockets
         .writes_within((request.client, request.broker), answer, end)
         .filter(|call| call.kind == SocketOpKind::Sendfile)
         .copied()

@@ -67,7 +67,7 @@ fn appended(window: &Window, request: &Request) -> Option<Nanos> {
     let ends = brought.filter_map(|partition| {
         let name =
             TopicPartition { topic: Arc::clone(partition.topic.as_ref()?), partition: partition.partition };
-        let mut appends = window.appends().by_base_offset(partition.fetch_offset?);
+        let mut appends = window.appends.by_base_offset(partition.fetch_offset?);
         appends.find(|op| op.topic_partition.as_ref() == Some(&name)).map(|op| op.end)
     });
     ends.max()

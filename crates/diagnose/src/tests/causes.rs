@@ -719,7 +719,7 @@ fn what_is_small_is_not_named_where_most_is_unknown() {
     assert!(verdicts[0].stages.of(Stage::Append) > ms(140));
 }
 
-/// An event that any of these threads may have: for properties that hold whatever happens.
+/// An event that any of these threads may have: for properties that hold in any case.
 pub(super) fn anything_of(tid: u32, start: Nanos, end: Nanos) -> Event {
     const STACKS: [&str; 9] =
         [RECLAIM, FAST_COMMIT, LOG_SPACE, XFS_INODE, STABLE, PAGE, READ, DIRTY, "futex_wait;schedule"];

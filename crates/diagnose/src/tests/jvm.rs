@@ -45,7 +45,7 @@ fn of(verdicts: &[Verdict], number: i32) -> &Verdict {
     verdicts.iter().find(|verdict| verdict.request.correlation_id == number).unwrap()
 }
 
-/// The four requests of the tail-latency case as the JVM tells of them: each waiter had the lock last from the waiter
+/// The four requests of the tail-latency case as the JVM reports them: each waiter had the lock last from the waiter
 /// before it, and only the first from the thread that held all of them up.
 fn four_requests() -> Vec<Event> {
     let mut events = vec![
@@ -608,7 +608,7 @@ proptest! {
         }
     }
 
-    /// Whatever happens, it does not matter in which order it is told.
+    /// In any case, the order of arrival changes nothing.
     #[test]
     fn the_order_in_which_it_comes_changes_nothing(
         (events, shuffled) in proptest::collection::vec(anything(), 0..30)

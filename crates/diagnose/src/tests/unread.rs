@@ -1,5 +1,5 @@
 //! Requests whose bytes could not arrive while others of their connection were served: told by how they came when the broker
-//! read again, and not told of a client that was slow itself.
+//! read again, and not named where a client that was slow itself.
 
 use model::{Cause, Confidence, Event, Nanos, Request, SocketOp, SocketOpKind, Verdict};
 
@@ -39,7 +39,7 @@ fn read(of: &Request, from: u32, to: u32, at: Nanos) -> Event {
     }))
 }
 
-/// What is told of it where as many bytes as had come until then came so long after the broker read again.
+/// The verdict where as many bytes as had come until then came so long after the broker read again.
 fn told(again: Nanos, complete: Nanos, is_read_seen: bool) -> Verdict {
     let large = large(complete);
     let mut events = held_up();
@@ -81,7 +81,7 @@ fn without_the_brokers_reads_nothing_is_said() {
     assert_eq!(told(ms(1_151), ms(1_154), false).cause, Cause::Unobserved);
 }
 
-/// What is told of it where another of its connection lies between, and that is what the broker read after 1,150 ms.
+/// The verdict where another of its connection lies between, and that is what the broker read after 1,150 ms.
 fn told_behind_two(read_since: Nanos, complete: Nanos) -> Verdict {
     let large = large(complete);
     let mut events = held_up();

@@ -163,9 +163,9 @@ mod tests {
     use super::{Append, Appends, Keys};
 
     #[derive(Clone, Copy, Debug, PartialEq)]
-    struct Seen(i64, i64);
+    struct NumberedAppend(i64, i64);
 
-    impl Append for Seen {
+    impl Append for NumberedAppend {
         fn keys(&self) -> Option<Keys> {
             Some(Keys { crc: 0, bytes: 0, base_offset: self.1 })
         }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whenever it is asked first, and whatever came and went before and after.
+        /// Whenever it is asked first, and in any order of arrival.
         #[test]
         fn those_of_a_base_offset_are_found_the_latest_first(
             offsets in proptest::collection::vec(0_i64..4, 0..40),
@@ -186,9 +186,9 @@ mod tests {
             forgotten in 0_i64..40,
         ) {
             let mut appends = Appends::default();
-            let mut expected: Vec<Seen> = Vec::new();
+            let mut expected: Vec<NumberedAppend> = Vec::new();
             for (number, (offset, asked)) in offsets.into_iter().zip(asked).enumerate() {
-                let seen = Seen(number as i64, offset);
+                let seen = NumberedAppend(number as i64, offset);
                 appends.insert(seen);
                 expected.push(seen);
                 if number % 10 == 9 {
@@ -196,7 +196,7 @@ mod tests {
                     expected.retain(|seen| seen.0 >= forgotten);
                 }
                 for offset in (0..5).filter(|_| asked) {
-                    let found: Vec<Seen> = appends.by_base_offset(offset).copied().collect();
+                    let found: Vec<NumberedAppend> = appends.by_base_offset(offset).copied().collect();
                     let of_it = expected.iter().rev().filter(|seen| seen.1 == offset).copied();
                     prop_assert_eq!(found, of_it.collect::<Vec<_>>());
                 }

@@ -32,7 +32,7 @@ pub(crate) struct SocketCall {
     next: u32,
 }
 
-/// CallTimeline in the order of their ends.
+/// Calls in the order of their ends.
 #[derive(Debug, Default)]
 struct CallTimeline {
     kept: VecDeque<SocketCall>,

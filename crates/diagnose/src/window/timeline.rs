@@ -1,6 +1,6 @@
 //! Events in the order of their ends with an index for overlaps, and episodes of the same trouble.
 //!
-//! The index is of the events that began before everything that ended after them: whatever comes after the last of these
+//! The index is of the events that began before everything that ended after them: what comes after the last of these
 //! that began before the end of a stretch, began after it. So a look-up costs as much as it finds.
 
 use std::collections::VecDeque;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     proptest! {
-        /// As looking at each says, whatever came in which order, was taken out and is forgotten.
+        /// As looking at each says, in any order of arrival and removal.
         #[test]
         fn what_is_found_is_what_looking_at_each_finds(
             events in proptest::collection::vec((0_i64..60, 0_i64..30), 0..40),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a model that marks every millisecond says, in whatever order stretches come.
+        /// As a model that marks every millisecond says, in any order of arrival.
         #[test]
         fn the_order_of_arrival_changes_nothing(spans in proptest::collection::vec((0_i64..9_000, 0_i64..900), 0..20)) {
             let mut episodes = Episodes::default();

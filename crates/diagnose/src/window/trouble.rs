@@ -1,5 +1,5 @@
 //! What went wrong of late beside the broker's own operations: threads that freed memory, waits inside file systems,
-//! connections in trouble, a cgroup out of CPU. Bounded in time as the window is, and what has no end of its own in
+//! connections in trouble, a cgroup out of CPU. Bounded in time as the window is, and what has no end in
 //! number. Does not know whom it hurt.
 
 use std::collections::HashMap;
@@ -39,17 +39,17 @@ pub(crate) struct Trouble {
     short: Episodes,
     /// Of a cgroup's limit.
     limited: Episodes,
-    throttling: Episodes,
-    no_cpu: Episodes,
-    /// Whoever had none.
-    without_cpu: Timeline<OffCpu>,
+    pub(crate) throttling: Episodes,
+    pub(crate) no_cpu: Episodes,
+    /// Threads without a CPU.
+    pub(crate) without_cpu: Timeline<OffCpu>,
     devices: HashMap<(u32, u32), DeviceTrouble>,
     connections: HashMap<Connection, Timeline<TcpEvent>>,
     unscaled: HashMap<Connection, Nanos>,
     /// Requests to a transaction's coordinator, by the transaction's id.
     verifications: HashMap<Arc<str>, Timeline<Arc<Request>>>,
-    quota: Timeline<HostSample>,
-    out_of_quota: Episodes,
+    pub(crate) out_of_quota: Timeline<HostSample>,
+    pub(crate) quota_episodes: Episodes,
     /// How many are kept of what may come in any number, and some that were forgotten since they were counted.
     kept: usize,
 }
@@ -138,8 +138,8 @@ impl Trouble {
 
     pub(crate) fn sample(&mut self, sample: HostSample) {
         if sample.scope == HostScope::Cgroup && &*sample.metric == THROTTLED && sample.value > 0.0 {
-            self.out_of_quota.add(sample.start, sample.end);
-            self.quota.insert(sample);
+            self.quota_episodes.add(sample.start, sample.end);
+            self.out_of_quota.insert(sample);
         }
     }
 
@@ -156,21 +156,6 @@ impl Trouble {
     /// When the shortage of memory began that a stretch is of.
     pub(crate) fn shortage(&self, memcg: bool, start: Nanos, end: Nanos) -> Option<Nanos> {
         if memcg { self.limited.began(start, end) } else { self.short.began(start, end) }
-    }
-
-    /// When the pausing of writers began that a stretch is of.
-    pub(crate) fn throttling(&self, start: Nanos, end: Nanos) -> Option<Nanos> {
-        self.throttling.began(start, end)
-    }
-
-    /// When threads began to have no CPU.
-    pub(crate) fn no_cpu(&self, start: Nanos, end: Nanos) -> Option<Nanos> {
-        self.no_cpu.began(start, end)
-    }
-
-    /// Threads that had no CPU for long within a stretch, or may have had none.
-    pub(crate) fn without_cpu(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &OffCpu> {
-        self.without_cpu.overlapping(start, end)
     }
 
     /// When the device began to be slow.
@@ -220,16 +205,6 @@ impl Trouble {
         asked.max_by_key(|request| (request.overlap(start, end), request.arrival))
     }
 
-    /// The cgroup's figures of a stretch in which its CPU quota ran out.
-    pub(crate) fn out_of_quota(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &HostSample> {
-        self.quota.overlapping(start, end)
-    }
-
-    /// When the quota began to run out again and again.
-    pub(crate) fn quota_episode(&self, start: Nanos, end: Nanos) -> Option<Nanos> {
-        self.out_of_quota.began(start, end)
-    }
-
     /// How many events are kept, of what may be many.
     pub(crate) fn len(&self) -> usize {
         self.kept
@@ -252,8 +227,8 @@ impl Trouble {
         self.connections.retain(|_, past| !past.is_empty());
         self.verifications.values_mut().for_each(|past| past.forget(horizon));
         self.verifications.retain(|_, past| !past.is_empty());
-        self.quota.forget(horizon);
         self.out_of_quota.forget(horizon);
+        self.quota_episodes.forget(horizon);
         self.kept = self.reclaims.values().map(Timeline::len).sum::<usize>()
             + self.devices.values().map(|past| past.spans.len()).sum::<usize>()
             + self.connections.values().map(Timeline::len).sum::<usize>();
