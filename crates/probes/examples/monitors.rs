@@ -1,6 +1,6 @@
 //! Counts a JVM's contended waits for monitors for some seconds, and says what the probes cost:
 //! `monitors PID SECONDS [holders | exit | waits]`: with who held them, with that by the JVM's third probe, or each wait on a
-//! line of its own with who held it by either.
+//! separate line with who held it by either.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

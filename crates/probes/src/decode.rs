@@ -32,7 +32,7 @@ const BTRFS_COMMIT: &str = "btrfs_commit_transaction";
 /// What a record was.
 #[expect(clippy::large_enum_variant, reason = "most are events, handed on where they are made")]
 #[derive(Debug, PartialEq)]
-pub(crate) enum Decoded {
+pub(crate) enum Decoding {
     /// Something that happened.
     Event(Event),
     /// Something that later records build on, or that says nothing by itself.
@@ -72,15 +72,15 @@ impl Decoder {
     }
 
     /// One record.
-    pub(crate) fn decode(&mut self, bytes: &[u8]) -> Decoded {
+    pub(crate) fn decode(&mut self, bytes: &[u8]) -> Decoding {
         let kind = bytes.first_chunk().map(|word| event_kind(u32::from_ne_bytes(*word)));
         match kind {
             Some(event_kind::EVENT_FILE_PATH) => context(self.file_path(bytes)),
             Some(event_kind::EVENT_WAKER_STACK) => context(self.waker_stack(bytes)),
             Some(event_kind::EVENT_KERNEL_SPAN) => self.kernel_span(bytes),
             Some(event_kind::EVENT_KERNEL_WAIT) => self.kernel_wait(bytes),
-            Some(kind) => self.event(kind, bytes).map_or(Decoded::Unknown, Decoded::Event),
-            None => Decoded::Unknown,
+            Some(kind) => self.event(kind, bytes).map_or(Decoding::Unknown, Decoding::Event),
+            None => Decoding::Unknown,
         }
     }
 
@@ -220,9 +220,9 @@ impl Decoder {
 
     /// A call of a kernel function. Says nothing of a commit whose beginning left no trace, nor of functions that this
     /// build does not know.
-    fn kernel_span(&mut self, bytes: &[u8]) -> Decoded {
-        let Some(record) = whole(bytes) else { return Decoded::Unknown };
-        self.call_of(&record).map_or(Decoded::Context, Decoded::Event)
+    fn kernel_span(&mut self, bytes: &[u8]) -> Decoding {
+        let Some(record) = whole(bytes) else { return Decoding::Unknown };
+        self.call_of(&record).map_or(Decoding::Context, Decoding::Event)
     }
 
     fn call_of(&mut self, record: &types::kernel_span_event) -> Option<Event> {
@@ -238,18 +238,18 @@ impl Decoder {
 
     /// A file system's own thread waited long. Says nothing where it was at no file system's work, or within a commit whose
     /// end will be reported.
-    fn kernel_wait(&mut self, bytes: &[u8]) -> Decoded {
+    fn kernel_wait(&mut self, bytes: &[u8]) -> Decoding {
         let min_bytes = offset_of!(types::kernel_wait_event, stack);
         let Some(record) = record::<types::kernel_wait_event>(bytes, min_bytes) else {
-            return Decoded::Unknown;
+            return Decoding::Unknown;
         };
         let stack = self.stack(&record.stack, record.frames);
         self.note_wait_in_commit(record.tid, record.start_ns, &stack);
         let Some(function) = file_system_function(&stack).filter(|&function| function != BTRFS_COMMIT) else {
-            return Decoded::Context;
+            return Decoding::Context;
         };
         let times = (record.start_ns, record.end_ns);
-        Decoded::Event(self.span(times, function, None, record.tid, &record.comm, SpanSource::OffCpu))
+        Decoding::Event(self.span(times, function, None, record.tid, &record.comm, SpanSource::OffCpu))
     }
 
     fn span(
@@ -302,8 +302,8 @@ impl Decoder {
     }
 }
 
-fn context(known: Option<()>) -> Decoded {
-    known.map_or(Decoded::Unknown, |()| Decoded::Context)
+fn context(known: Option<()>) -> Decoding {
+    known.map_or(Decoding::Unknown, |()| Decoding::Context)
 }
 
 /// `MAJOR` and `MINOR` of `include/linux/kdev_t.h`.

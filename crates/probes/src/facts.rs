@@ -50,7 +50,7 @@ pub struct Facts {
     pub jbd2: bool,
     /// Whether tracepoints of block requests pass the queue as their first argument (before Linux 5.11).
     pub block_queue_argument: bool,
-    /// File systems and journals that are loaded as modules without BTF of their own: nothing typed can be
+    /// File systems and journals that are loaded as modules without BTF: nothing typed can be
     /// hooked in them.
     pub untyped_modules: BTreeSet<String>,
     /// Whether `/proc/kallsyms` shows addresses, which names in stacks need (`kernel.kptr_restrict`).

@@ -1,4 +1,4 @@
-//! What `HotSpot`'s own probes (USDT) tell of one JVM: waits for monitors, safepoints, collections. A BPF object of its own
+//! What `HotSpot`'s own probes (USDT) report of one JVM: waits for monitors, safepoints, collections. A separate BPF object
 //! on one process's `libjvm.so`; it neither needs nor slows [`crate::Probes`].
 //!
 //! [`JvmFacts::survey`] says what the process offers, [`JvmPlan::choose`] decides purely from that, [`JvmProbes::attach`]

@@ -5,7 +5,7 @@
 //! use, [`Probes::attach`] loads and attaches them, [`Probes::poll`] delivers [`Event`]s. What is missing
 //! is data ([`State::Missing`]), and so is what was lost ([`Losses`]).
 //!
-//! Two are apart from these, each with an object of its own: [`profile`], where threads spend their time, and [`jvm`],
+//! Two are separate, each with its BPF object: [`profile`], where threads spend their time, and [`jvm`],
 //! what a JVM's own probes tell.
 //!
 //! It does not know Kafka: it reports files and bytes, not topics and batches.

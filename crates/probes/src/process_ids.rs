@@ -1,4 +1,4 @@
-//! Process ids where this process is in a pid namespace of its own: its `/proc` shows the namespace's, the kernel's
+//! Process ids where this process is in a nested pid namespace: its `/proc` shows the namespace's, the kernel's
 //! programs go by the root namespace's. An iterator over tasks lists both; `bpf/process_ids.h` chooses for records.
 
 use std::collections::HashMap;

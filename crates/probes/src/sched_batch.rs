@@ -23,7 +23,7 @@ struct Attributes {
 
 /// Has the calling thread wait where it would take a processor from another one as it wakes up (`SCHED_BATCH`), and
 /// give way after a tenth of a millisecond instead of after some (Linux 6.12). Its share of the processors stays what
-/// it is: whoever falls behind loses events.
+/// it is: a reader that falls behind loses events.
 ///
 /// # Errors
 /// Where the kernel refuses, as inside of some containers; nothing depends on it.
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_steps_back_is_the_schedulers_batch() {
-        // A thread of its own: the other tests go on as they were.
+        // In another thread: the other tests go on as they were.
         let stepped = std::thread::spawn(|| {
             set_sched_batch().unwrap();
             // SAFETY: a number only.

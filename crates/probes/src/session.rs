@@ -14,7 +14,7 @@ use model::ClockOffset;
 
 use crate::bpf::probes::{OBJECT, types};
 use crate::bpf::{self, BATCH, Loader, Ring};
-use crate::decode::{Decoded, Decoder};
+use crate::decode::{Decoder, Decoding};
 use crate::error::Error;
 use crate::event::Event;
 use crate::kallsyms::Symbols;
@@ -141,9 +141,9 @@ impl Probes {
         let is_filling = self.ring.wait(timeout.min(MAX_WAIT))?;
         let (decoder, undecodable) = (&mut self.decoder, &mut self.undecodable);
         let mut decode = |record: &[u8]| match decoder.decode(record) {
-            Decoded::Event(event) => out(event),
-            Decoded::Context => {}
-            Decoded::Unknown => *undecodable += 1,
+            Decoding::Event(event) => out(event),
+            Decoding::Context => {}
+            Decoding::Unknown => *undecodable += 1,
         };
         for batch in 1..=MAX_BATCHES {
             if self.ring.read_batch(&mut decode)? < BATCH {

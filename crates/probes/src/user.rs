@@ -16,7 +16,7 @@ use std::time::SystemTime;
 use model::StackTime;
 
 use elf::Functions;
-use mappings::{Mapped, Mapping, Mappings};
+use mappings::{CodeSource, Mapping, Mappings};
 use perf_map::PerfMap;
 
 /// Names remembered; a broker runs some ten thousand methods.
@@ -136,9 +136,9 @@ impl UserCode {
     fn look_up(&mut self, address: u64) -> Option<Arc<str>> {
         let mapping = self.mappings.holding(address)?;
         match &mapping.what {
-            Mapped::Memory => Some(self.compiled_name(address)),
-            Mapped::Kernel(name) => Some(Arc::clone(name)),
-            Mapped::File(path) | Mapped::Deleted(path) => {
+            CodeSource::Memory => Some(self.compiled_name(address)),
+            CodeSource::Kernel(name) => Some(Arc::clone(name)),
+            CodeSource::File(path) | CodeSource::Deleted(path) => {
                 let path = Arc::clone(path);
                 let offset = (address - mapping.start).saturating_add(mapping.offset);
                 let functions = self
@@ -173,7 +173,7 @@ fn as_frame(name: &str) -> String {
 fn functions_of(process: &Path, mapping: &Mapping, path: &str) -> Option<Functions> {
     let mapped = process.join(format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
     let exactly = Functions::read(&mapped).ok();
-    if exactly.is_some() || matches!(mapping.what, Mapped::Deleted(_)) {
+    if exactly.is_some() || matches!(mapping.what, CodeSource::Deleted(_)) {
         return exactly;
     }
     Functions::read(&process.join("root").join(path.trim_start_matches('/'))).ok()

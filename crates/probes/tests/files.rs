@@ -1,7 +1,7 @@
-//! Every operation on files, on an ext4 of its own: each is reported once, with its bytes, its offset and its
+//! Every operation on files, on a fresh ext4: each is reported once, with its bytes, its offset and its
 //! file, also after renames and where an inode's number is used again; what came from the disk; faults on mapped
 //! files; children. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not
-//! run, and with it whatever is missing is a failure.
+//! run, and with it anything that is missing is a failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -42,7 +42,7 @@ fn every_operation_on_files_is_reported_once() {
     }
     let file_system = FileSystem::new();
     create_dir_all(file_system.path().join(DIRECTORY)).unwrap();
-    let mut watched = Watched::new();
+    let mut watched = Watch::new();
     check_calls(&file_system, &mut watched);
     check_renames(&file_system, &mut watched);
     check_exchange(&file_system, &mut watched);
@@ -57,13 +57,13 @@ fn every_operation_on_files_is_reported_once() {
 }
 
 /// Probes on this very process and the file operations they have reported.
-struct Watched {
+struct Watch {
     probes: Probes,
     plan: Plan,
     ops: Vec<FileOp>,
 }
 
-impl Watched {
+impl Watch {
     fn new() -> Self {
         let plan = Plan::choose(&Facts::survey());
         for purpose in [Purpose::DiskReads, Purpose::MmapFaults, Purpose::ChildProcesses] {
@@ -135,7 +135,7 @@ fn given(op: &FileOp) -> Option<&str> {
     op.given.as_ref()?.from.text.as_deref()
 }
 
-fn check_calls(file_system: &FileSystem, watched: &mut Watched) {
+fn check_calls(file_system: &FileSystem, watched: &mut Watch) {
     let directory = file_system.path().join(DIRECTORY);
     let mut expected = Vec::new();
     // Linux 5.17.
@@ -181,7 +181,7 @@ fn write_ops(ops: &[FileOp]) -> Vec<&str> {
 }
 
 /// A file that is renamed, and then its directory.
-fn check_renames(file_system: &FileSystem, watched: &mut Watched) {
+fn check_renames(file_system: &FileSystem, watched: &mut Watch) {
     let root = file_system.path();
     let ops = watched.during(file_system, || {
         create_dir_all(root.join("d/a/b/t-0")).unwrap();
@@ -206,7 +206,7 @@ fn check_renames(file_system: &FileSystem, watched: &mut Watched) {
 }
 
 /// Two files that change places.
-fn check_exchange(file_system: &FileSystem, watched: &mut Watched) {
+fn check_exchange(file_system: &FileSystem, watched: &mut Watch) {
     let [one, other] = ["one.log", "other.log"].map(|name| file_system.path().join(name));
     let ops = watched.during(file_system, || {
         let mut files = [&one, &other].map(|path| File::create(path).unwrap());
@@ -229,7 +229,7 @@ fn check_exchange(file_system: &FileSystem, watched: &mut Watched) {
 }
 
 /// Entries of threads lie at their numbers' last bits (`PLACES` in bpf/state.h): of two that agree in these, both are followed.
-fn check_shared_place(file_system: &FileSystem, watched: &mut Watched) {
+fn check_shared_place(file_system: &FileSystem, watched: &mut Watch) {
     const PLACES: u32 = 4096;
     watched.ops.clear();
     let file = File::create(file_system.path().join("shared-place.log")).unwrap();
@@ -258,7 +258,7 @@ fn check_shared_place(file_system: &FileSystem, watched: &mut Watched) {
 }
 
 /// A number that is used again is another file.
-fn check_reused_inode(file_system: &FileSystem, watched: &mut Watched) {
+fn check_reused_inode(file_system: &FileSystem, watched: &mut Watch) {
     let root = file_system.path();
     let mut inodes = Vec::new();
     let ops = watched.during(file_system, || {
@@ -292,7 +292,7 @@ fn cool(file: &File) {
     assert_eq!(result, 0);
 }
 
-fn check_disk_reads(file_system: &FileSystem, watched: &mut Watched) {
+fn check_disk_reads(file_system: &FileSystem, watched: &mut Watch) {
     let root = file_system.path();
     let ops = watched.during(file_system, || {
         let file = cold_file(&root.join("cold"), 64);
@@ -313,7 +313,7 @@ fn check_disk_reads(file_system: &FileSystem, watched: &mut Watched) {
 
 /// Loads from a mapped page that is on the disk alone, while no call is under way. The disk may be too quick to be
 /// waited for: the page is dropped and loaded until it was.
-fn check_mmap_fault(file_system: &FileSystem, watched: &mut Watched) {
+fn check_mmap_fault(file_system: &FileSystem, watched: &mut Watch) {
     let file = cold_file(&file_system.path().join("index"), 64);
     let inode = file.metadata().unwrap().ino();
     let is_fault = |op: &FileOp| op.op == FileOpKind::MmapFault && op.inode == inode;
@@ -338,7 +338,7 @@ fn check_mmap_fault(file_system: &FileSystem, watched: &mut Watched) {
     assert!(fault.start_ns < fault.end_ns);
 }
 
-/// A thread of its own: which one.
+/// Another thread: which one.
 fn load_twice(file: &File) -> u32 {
     let load = |offset| calls::load_mapped(file, 64 * PAGE, offset);
     std::thread::scope(|scope| {
@@ -351,7 +351,7 @@ fn load_twice(file: &File) -> u32 {
     })
 }
 
-fn check_child(file_system: &FileSystem, watched: &mut Watched) {
+fn check_child(file_system: &FileSystem, watched: &mut Watch) {
     let at = file_system.path().join("by a child");
     let mut child = Command::new("sh").args(["-c", "echo five > \"$0\""]).arg(&at).spawn().unwrap();
     assert!(child.wait().unwrap().success());

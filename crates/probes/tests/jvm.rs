@@ -21,12 +21,12 @@ use std::time::{Duration, Instant};
 use probes::jvm::{JvmEvent, JvmFacts, JvmLosses, JvmMechanism, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
 use probes::jvm::{MonitorWait, Pause, PauseKind};
 use probes::{Facts, State};
-use program::{Measured, Program};
+use program::{Measurement, Program};
 
 /// How far what the program measures is from what the probes do: it looks at its clock outside of the wait, and may be put off
 /// its processor in between, which happens to few of its threads.
 const NEAR_NS: u64 = 1_000_000;
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 #[test]
 fn waits_of_known_threads_and_lengths_are_seen_once() {
@@ -106,9 +106,9 @@ fn without_the_flag(java: &Path) {
 }
 
 /// The collection comes last.
-fn events_until_gc(probes: &mut JvmProbes, measured: &[Measured]) -> Vec<JvmEvent> {
+fn events_until_gc(probes: &mut JvmProbes, measured: &[Measurement]) -> Vec<JvmEvent> {
     let gc = measured.iter().find(|it| it.role == "gc").unwrap();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let mut events = Vec::new();
     let is_safepoint = |event: &JvmEvent| matches!(event, JvmEvent::Pause(it) if it.kind == PauseKind::Safepoint && it.end_ns > gc.start_ns);
     while !events.iter().any(is_safepoint) {
@@ -126,7 +126,7 @@ fn waits(events: &[JvmEvent]) -> Vec<&MonitorWait> {
     waits.collect()
 }
 
-fn check_waits(measured: &[Measured], seen: &[&MonitorWait]) {
+fn check_waits(measured: &[Measurement], seen: &[&MonitorWait]) {
     let threads: BTreeSet<u32> = measured.iter().map(|it| it.tid).collect();
     let seen: Vec<_> = seen.iter().filter(|wait| threads.contains(&wait.tid)).collect();
     let (mut checked, mut near, mut known) = (0, 0, 0);
@@ -159,7 +159,7 @@ fn check_waits(measured: &[Measured], seen: &[&MonitorWait]) {
 }
 
 /// Each collection is within a safepoint, and the one that the program asked for is there.
-fn check_pauses(measured: &[Measured], events: &[JvmEvent]) {
+fn check_pauses(measured: &[Measurement], events: &[JvmEvent]) {
     let pauses = events.iter().filter_map(|event| match event {
         JvmEvent::Pause(pause) => Some(pause),
         JvmEvent::MonitorWait(_) => None,

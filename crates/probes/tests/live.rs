@@ -1,6 +1,6 @@
 //! The probes on this kernel: known writes, a planted wait, a journal commit and a pause for dirty pages, on
-//! an ext4 of its own. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it
-//! did not run, and with it whatever is missing is a failure.
+//! a fresh ext4. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it
+//! did not run, and with it anything that is missing is a failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use model::{Event as Row, FileOpKind, JournalCommit, OffCpu};
 use probes::{Event, Facts, FileOp, Options, Plan, Probes, Purpose, Target};
-use scene::{FileSystem, Frozen};
-use watched::Watched;
+use scene::{FileSystem, Freeze};
+use watched::Watch;
 
 const HEAD: usize = 61;
 const GIVE_UP: Duration = Duration::from_secs(120);
@@ -39,7 +39,7 @@ fn known_operations_are_reported_exactly_once() {
         return;
     }
     let file_system = FileSystem::new();
-    let mut watched = Watched::new();
+    let mut watched = Watch::new();
     let expected = write_a_segment(&file_system, &mut watched);
     check_writes(&watched, &expected);
     check_commit(&watched, &expected);
@@ -56,7 +56,7 @@ fn known_operations_are_reported_exactly_once() {
     check_device_filter(&file_system);
 }
 
-impl Watched {
+impl Watch {
     fn new() -> Self {
         Self::with(&Options::default())
     }
@@ -112,7 +112,7 @@ fn path(op: &FileOp) -> &str {
 }
 
 /// What a write must be reported as.
-struct Expected {
+struct Expectation {
     result: i64,
     offset: u64,
     head: Vec<u8>,
@@ -122,7 +122,7 @@ struct Segment {
     device: (u32, u32),
     inode: u64,
     fd: i32,
-    writes: Vec<Expected>,
+    writes: Vec<Expectation>,
 }
 
 /// Bytes that tell the writes apart.
@@ -131,14 +131,14 @@ fn pattern(tag: u8, length: usize) -> Vec<u8> {
 }
 
 /// All kinds of writes, one fsync, then a rename: the paths reported must be those before it.
-fn write_a_segment(file_system: &FileSystem, watched: &mut Watched) -> Segment {
+fn write_a_segment(file_system: &FileSystem, watched: &mut Watch) -> Segment {
     let path = file_system.path().join(SEGMENT);
     create_dir_all(path.parent().unwrap()).unwrap();
     let mut file = OpenOptions::new().create_new(true).write(true).open(&path).unwrap();
     let metadata = file.metadata().unwrap();
     let mut writes = Vec::new();
     let mut expect = |offset, bytes: &[u8], head: usize| {
-        writes.push(Expected { result: bytes.len() as i64, offset, head: bytes[..head].to_vec() });
+        writes.push(Expectation { result: bytes.len() as i64, offset, head: bytes[..head].to_vec() });
     };
 
     let long = pattern(0x10, 300);
@@ -161,7 +161,7 @@ fn write_a_segment(file_system: &FileSystem, watched: &mut Watched) -> Segment {
     expect(4196, &appended, HEAD);
     let read_only = OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC).open(&path).unwrap();
     (&read_only).write_all(&pattern(0x60, 80)).unwrap_err();
-    writes.push(Expected { result: -i64::from(libc::EBADF), offset: 0, head: Vec::new() });
+    writes.push(Expectation { result: -i64::from(libc::EBADF), offset: 0, head: Vec::new() });
     let (socket, _peer) = UnixStream::pair().unwrap();
     // As a file, so that it is written by write(2), not send(2).
     let mut socket = File::from(OwnedFd::from(socket));
@@ -178,7 +178,7 @@ fn write_a_segment(file_system: &FileSystem, watched: &mut Watched) -> Segment {
     segment
 }
 
-fn check_writes(watched: &Watched, segment: &Segment) {
+fn check_writes(watched: &Watch, segment: &Segment) {
     let seen = watched.writes(segment.device, segment.inode);
     assert_eq!(seen.len(), segment.writes.len(), "{seen:#?}");
     for (write, expected) in seen.iter().zip(&segment.writes) {
@@ -196,7 +196,7 @@ fn check_writes(watched: &Watched, segment: &Segment) {
     assert!(!watched.events.iter().any(other), "a socket was taken for a file");
 }
 
-fn check_commit(watched: &Watched, segment: &Segment) {
+fn check_commit(watched: &Watch, segment: &Segment) {
     let joined = watched.writes(segment.device, segment.inode)[0].journal_transaction;
     let transaction = joined.expect("the first write started no handle");
     let commits: Vec<_> =
@@ -209,7 +209,7 @@ fn check_commit(watched: &Watched, segment: &Segment) {
     assert!(phases.running.0 < 60_000_000_000, "{phases:?}");
 }
 
-fn check_block_io(watched: &Watched, file_system: &FileSystem) {
+fn check_block_io(watched: &Watch, file_system: &FileSystem) {
     let mut written = watched.events.iter().filter_map(|event| match event {
         Event::BlockIo(io) if io.device == file_system.device() => Some(io),
         _ => None,
@@ -220,10 +220,10 @@ fn check_block_io(watched: &Watched, file_system: &FileSystem) {
 }
 
 /// A write to a frozen file system waits until it is thawed, and that happens only once it waits.
-fn check_planted_wait(file_system: &FileSystem, watched: &mut Watched) {
+fn check_planted_wait(file_system: &FileSystem, watched: &mut Watch) {
     let file = File::create(file_system.path().join("frozen")).unwrap();
     let (device, inode) = (file_system.device(), file.metadata().unwrap().ino());
-    let frozen = Frozen::new(file_system);
+    let frozen = Freeze::new(file_system);
     let (tell, told) = std::sync::mpsc::channel();
     let writer = std::thread::spawn(move || {
         tell.send(scene::current_tid()).unwrap();
@@ -251,7 +251,7 @@ fn check_planted_wait(file_system: &FileSystem, watched: &mut Watched) {
 
 /// Kafka writes a batch and then stores into the segment's mapped index: a store that waits belongs to the
 /// append, while the thread's waits for other threads do not.
-fn check_wait_after_write(file_system: &FileSystem, watched: &mut Watched) {
+fn check_wait_after_write(file_system: &FileSystem, watched: &mut Watch) {
     let mut file = File::create(file_system.path().join("segment")).unwrap();
     let (device, inode) = (file_system.device(), file.metadata().unwrap().ino());
     let mut index = scene::MappedFile::new(&file_system.path().join("index"));
@@ -264,7 +264,7 @@ fn check_wait_after_write(file_system: &FileSystem, watched: &mut Watched) {
         index.store(7);
     });
     let tid = told.recv().unwrap();
-    let frozen = Frozen::new(file_system);
+    let frozen = Freeze::new(file_system);
     let_go.send(()).unwrap();
     scene::wait_until_blocked(tid);
     // The probes report such waits from a millisecond on.
@@ -281,7 +281,7 @@ fn check_wait_after_write(file_system: &FileSystem, watched: &mut Watched) {
 }
 
 /// Between calls a thread is not followed, but for the time in which it could run and others had the CPUs.
-fn check_no_cpu(file_system: &FileSystem, watched: &mut Watched) {
+fn check_no_cpu(file_system: &FileSystem, watched: &mut Watch) {
     const BUSY: Duration = Duration::from_millis(300);
     let mut file = File::create(file_system.path().join("busy")).unwrap();
     let (device, inode) = (file_system.device(), file.metadata().unwrap().ino());
@@ -301,7 +301,7 @@ fn check_no_cpu(file_system: &FileSystem, watched: &mut Watched) {
         scene::current_tid()
     });
     let least_ns = BUSY.as_nanos() as u64 / 4;
-    let without_cpu = |seen: &Watched| -> Vec<OffCpu> {
+    let without_cpu = |seen: &Watch| -> Vec<OffCpu> {
         let Some(write) = seen.writes(device, inode).first().copied().cloned() else { return Vec::new() };
         seen.off_cpu(tid)
             .filter(|away| away.start.0 as u64 >= write.end_ns && away.preempted)
@@ -317,8 +317,8 @@ fn check_no_cpu(file_system: &FileSystem, watched: &mut Watched) {
     }
 }
 
-/// A device that may have one megabyte of dirty pages pauses whoever writes more.
-fn check_dirty_throttling(file_system: &FileSystem, watched: &mut Watched) {
+/// A device that may have one megabyte of dirty pages pauses a thread that writes more.
+fn check_dirty_throttling(file_system: &FileSystem, watched: &mut Watch) {
     if !file_system.limit_dirty_bytes(1 << 20) {
         eprintln!("NOT CHECKED: dirty throttling needs /sys/class/bdi/*/max_bytes (Linux 6.2)");
         return;
@@ -347,7 +347,7 @@ fn check_full_ring(file_system: &FileSystem) {
     // Requests of other devices would fill the ring before the first write.
     let devices = vec![file_system.device()];
     let options = Options { ring_bytes: 4096, measure: true, devices, ..Options::default() };
-    let mut watched = Watched::with(&options);
+    let mut watched = Watch::with(&options);
     let mut file = File::create(file_system.path().join("crowd")).unwrap();
     let inode = file.metadata().unwrap().ino();
     for _ in 0..WRITES {
@@ -366,7 +366,7 @@ fn check_full_ring(file_system: &FileSystem) {
 /// The loop device writes to the disk below it, but only the device asked for is reported.
 fn check_device_filter(file_system: &FileSystem) {
     let options = Options { devices: vec![file_system.device()], ..Options::default() };
-    let mut watched = Watched::with(&options);
+    let mut watched = Watch::with(&options);
     let mut file = File::create(file_system.path().join("synced")).unwrap();
     file.write_all(&pattern(0x12, 4096)).unwrap();
     file.sync_all().unwrap();

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use model::{Event as Row, FileOpKind, KernelSpan, OffCpu};
 use probes::{Event, Facts, FileOp, Mechanism, Plan, Probes, Purpose, Target};
 use scene::{FileSystem, Making};
-use watched::Watched;
+use watched::Watch;
 
 /// The smallest that its `mkfs` makes is 300 MiB.
 const XFS: Making<'static> =
@@ -63,7 +63,7 @@ fn every_plan_reports_the_workload() {
     let mut tried = Vec::new();
     for (name, plan) in plans(&facts) {
         eprintln!("plan of {name} on Linux {}", facts.kernel_release);
-        let mut watched = Watched::new(&plan);
+        let mut watched = Watch::new(&plan);
         check_file_system(&mut watched, &ext4, "ext4");
         check_file_system(&mut watched, &xfs, "xfs");
         let losses = watched.probes.losses();
@@ -94,7 +94,7 @@ fn plans(facts: &Facts) -> Vec<(&'static str, Plan)> {
     plans
 }
 
-impl Watched {
+impl Watch {
     /// Attaches every hook of the plan: none may be refused.
     fn new(plan: &Plan) -> Self {
         for purpose in ALWAYS {
@@ -150,7 +150,7 @@ impl Watched {
 }
 
 /// Three appends, an fsync, a rename, another append, a read, a removal.
-fn check_file_system(watched: &mut Watched, file_system: &FileSystem, kind: &str) {
+fn check_file_system(watched: &mut Watch, file_system: &FileSystem, kind: &str) {
     let directory = file_system.path().join("data/kafka/topicA-0");
     fs::create_dir_all(&directory).unwrap();
     let (first, second) = (directory.join("0.tmp"), directory.join("0.log"));
@@ -191,7 +191,7 @@ fn check_file_system(watched: &mut Watched, file_system: &FileSystem, kind: &str
     }
 }
 
-fn check_ops(watched: &Watched, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {
+fn check_ops(watched: &Watch, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {
     let writes = watched.ops(FileOpKind::Write, of_file);
     let seen: Vec<_> = writes.iter().map(|op| (op.offset, op.result, &*op.fs)).collect();
     assert_eq!(seen, [(0, 100, kind), (100, 200, kind), (300, 300, kind), (600, 50, kind)]);
@@ -209,7 +209,7 @@ fn check_ops(watched: &Watched, of_file: impl Fn(&FileOp) -> bool + Copy, kind: 
 }
 
 /// Each call of the file system's own functions, within the system call that made it.
-fn check_functions(watched: &Watched, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {
+fn check_functions(watched: &Watch, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {
     let (write, fsync) = match kind {
         "ext4" => ("ext4_file_write_iter", "ext4_sync_file"),
         _ => ("xfs_file_write_iter", "xfs_file_fsync"),

@@ -29,7 +29,7 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 const OWN_PROC: [&str; 3] = ["--pid", "--fork", "--mount-proc"];
 const PROC_OF_ABOVE: [&str; 2] = ["--pid", "--fork"];
 
-/// Runs the test again in a namespace of its own, unless this is it.
+/// Runs the test again in a nested namespace, unless this is it.
 fn is_inside(test: &str, unshare: &[&str]) -> bool {
     if !gate::is_open() {
         return false;
@@ -143,7 +143,7 @@ fn check_processes() {
     let _ = Command::new("kill").arg(below.to_string()).status();
 }
 
-/// One that is in a namespace of its own once more.
+/// One that is nested once more.
 fn check_namespace_below() {
     let writer = Writer::start(&["unshare", "--pid", "--fork", "--kill-child"]);
     let pid = writer.forked();

@@ -1,6 +1,6 @@
 //! A profile of this very process on this kernel: threads of which it is known where they spend their time.
 //! Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and with
-//! it whatever is missing is a failure.
+//! it anything that is missing is a failure.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 

@@ -1,6 +1,6 @@
 //! Why operations take long, as the probes see it on this kernel: who woke whom, memory that must be freed, a device
 //! that holds requests back, and the commits of file systems beside jbd2's. Needs root, BPF and
-//! `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and with it whatever is missing is
+//! `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and with it anything that is missing is
 //! a failure.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use model::{Event as Row, KernelSpan, SpanSource};
 use probes::{BlockIo, Event, Facts, Options, Plan, Probes, Purpose, Target};
-use scene::{EXT4, FileSystem, Frozen, Making};
-use watched::Watched;
+use scene::{EXT4, FileSystem, Freeze, Making};
+use watched::Watch;
 
 const GIVE_UP: Duration = Duration::from_secs(120);
 /// How long what is held back is held back.
@@ -40,7 +40,7 @@ fn planted_reasons_are_reported() {
         return;
     }
     let stage = Stage::new();
-    let mut watched = Watched::new();
+    let mut watched = Watch::new();
     check_waker(&stage, &mut watched);
     check_memcg_reclaim(&mut watched);
     check_file_of_a_request(&stage, &mut watched);
@@ -88,7 +88,7 @@ impl Stage {
     }
 }
 
-impl Watched {
+impl Watch {
     /// File systems bring their tracepoints with them: mount them first.
     fn new() -> Self {
         let plan = Plan::choose(&Facts::survey());
@@ -139,9 +139,9 @@ impl Watched {
 }
 
 /// A write to a frozen file system waits until this thread thaws it.
-fn check_waker(stage: &Stage, watched: &mut Watched) {
+fn check_waker(stage: &Stage, watched: &mut Watch) {
     let file = File::create(stage.xfs.path().join("frozen")).unwrap();
-    let frozen = Frozen::new(&stage.xfs);
+    let frozen = Freeze::new(&stage.xfs);
     let (tell, told) = std::sync::mpsc::channel();
     let writer = std::thread::spawn(move || {
         tell.send(scene::current_tid()).unwrap();
@@ -167,7 +167,7 @@ fn check_waker(stage: &Stage, watched: &mut Watched) {
 }
 
 /// A thread that writes more than its memory cgroup may hold frees pages itself.
-fn check_memcg_reclaim(watched: &mut Watched) {
+fn check_memcg_reclaim(watched: &mut Watch) {
     let directory = tempfile::tempdir().unwrap();
     cgroup::in_small_memory(16 << 20, || write_much(&directory.path().join("much"), 64 << 20));
     let tid = scene::current_tid();
@@ -193,7 +193,7 @@ fn write_much(path: &Path, bytes: usize) {
 }
 
 /// What writes a file's pages back says whose they are.
-fn check_file_of_a_request(stage: &Stage, watched: &mut Watched) {
+fn check_file_of_a_request(stage: &Stage, watched: &mut Watch) {
     let path = stage.fast_commits.path().join("topicA-0.log");
     let mut file = File::create(&path).unwrap();
     file.write_all(&vec![7; 20_000]).unwrap();
@@ -214,17 +214,17 @@ fn check_file_of_a_request(stage: &Stage, watched: &mut Watched) {
 }
 
 /// Twice as many writes as a device takes at once, all held back: half of them in the device, half before it.
-fn check_held_requests(stage: &Stage, watched: &mut Watched) {
+fn check_held_requests(stage: &Stage, watched: &mut Watch) {
     let threads = direct::Writers::new(&stage.slow, 2 * direct::DEPTH);
     let device = stage.slow.device();
-    let frozen = Frozen::new(&stage.outer);
+    let frozen = Freeze::new(&stage.outer);
     let started_ns = scene::monotonic_ns();
     let running = threads.start();
     std::thread::sleep(HELD);
     drop(frozen);
     let longest = running.join();
     let data = |io: &&BlockIo| io.bytes == direct::BYTES && io.queued_ns.is_some_and(|at| at >= started_ns);
-    let all = |seen: &Watched| {
+    let all = |seen: &Watch| {
         seen.writes_to(device, started_ns).into_iter().filter(data).cloned().collect::<Vec<_>>()
     };
     watched.until("writes", |seen| all(seen).len() >= 2 * direct::DEPTH);
@@ -254,7 +254,7 @@ fn append_and_sync(file_system: &FileSystem) {
 }
 
 /// Every fsync of a file system with fast commits tries one.
-fn check_fast_commits(stage: &Stage, watched: &mut Watched) {
+fn check_fast_commits(stage: &Stage, watched: &mut Watch) {
     append_and_sync(&stage.fast_commits);
     let device = stage.fast_commits.device();
     watched.until("fast commits", |seen| seen.spans_on("ext4_fc_commit", device).len() >= SYNCS);
@@ -265,7 +265,7 @@ fn check_fast_commits(stage: &Stage, watched: &mut Watched) {
 }
 
 /// Every fsync that changed something writes XFS's log.
-fn check_xfs_log(stage: &Stage, watched: &mut Watched) {
+fn check_xfs_log(stage: &Stage, watched: &mut Watch) {
     append_and_sync(&stage.xfs);
     let device = stage.xfs.device();
     watched.until("writes of the log", |seen| seen.spans_on("xlog_sync", device).len() >= SYNCS);
@@ -278,7 +278,7 @@ fn check_xfs_log(stage: &Stage, watched: &mut Watched) {
 const COMMIT: &str = "btrfs_commit_transaction";
 
 /// Each fsync commits a transaction; the thread waits for the disk inside.
-fn check_btrfs_commits(stage: &Stage, watched: &mut Watched) {
+fn check_btrfs_commits(stage: &Stage, watched: &mut Watch) {
     append_and_sync(&stage.btrfs);
     let tid = scene::current_tid();
     let ours = |span: &&KernelSpan| span.tid == tid;
@@ -290,9 +290,9 @@ fn check_btrfs_commits(stage: &Stage, watched: &mut Watched) {
 }
 
 /// btrfs's own thread commits what it is asked to, on a device that holds it back.
-fn check_commit_of_a_kernel_thread(stage: &Stage, watched: &mut Watched) {
+fn check_commit_of_a_kernel_thread(stage: &Stage, watched: &mut Watch) {
     std::fs::write(stage.btrfs.path().join("changed"), "something to commit").unwrap();
-    let frozen = Frozen::new(&stage.outer);
+    let frozen = Freeze::new(&stage.outer);
     direct::ask_for_commit(&stage.btrfs);
     std::thread::sleep(HELD);
     drop(frozen);

@@ -1,7 +1,7 @@
 //! The probes on TCP connections of this very process, over loopback: every call reported once with the sequence
 //! numbers that the kernel itself names (`TCP_QUEUE_SEQ`), retransmissions as many as it counts (`TCP_INFO`),
 //! closed windows and missing window scaling once each. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`;
-//! without that it says loudly that it did not run, and with it whatever is missing is a failure.
+//! without that it says loudly that it did not run, and with it anything that is missing is a failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -41,7 +41,7 @@ fn connections_are_followed_exactly() {
         return;
     }
     connection::enter_own_network();
-    let mut watched = Watched::of(std::process::id());
+    let mut watched = Watch::of(std::process::id());
     for (listen, connect) in
         [("127.0.0.1", "127.0.0.1"), ("[::1]", "[::1]"), ("[::]", "127.0.0.1"), ("[::]", "[::1]")]
     {
@@ -57,14 +57,14 @@ fn connections_are_followed_exactly() {
 }
 
 /// Probes on a process and what they have reported of connections.
-struct Watched {
+struct Watch {
     probes: Probes,
     ops: Vec<SocketOp>,
     troubles: Vec<TcpEvent>,
     files: Vec<FileOp>,
 }
 
-impl Watched {
+impl Watch {
     fn of(pid: u32) -> Self {
         let mut plan = Plan::choose(&Facts::survey());
         for purpose in NEEDED {
@@ -114,19 +114,19 @@ impl Watched {
 }
 
 /// What a call must be reported as.
-type Expected = (SocketOpKind, i32, u32, u32);
+type Expectation = (SocketOpKind, i32, u32, u32);
 
 /// Bytes, or a negative errno.
 fn result(op: &SocketOp) -> i32 {
     op.bytes.map_or_else(|| -op.errno.unwrap(), |bytes| bytes as i32)
 }
 
-fn seen(ops: &[&SocketOp]) -> Vec<Expected> {
+fn seen(ops: &[&SocketOp]) -> Vec<Expectation> {
     ops.iter().map(|op| (op.op, result(op), op.sequence, op.sequence_end)).collect()
 }
 
 /// Every call that moves bytes, both ends in this thread; what the kernel says of its queues is the truth.
-fn check_every_call(watched: &mut Watched, listen: &str, connect: &str) {
+fn check_every_call(watched: &mut Watch, listen: &str, connect: &str) {
     let connection = Connection::open(listen, connect);
     let (client, server) = (&connection.client, &connection.server);
     let (mut sent, mut received) = (Vec::new(), Vec::new());
@@ -170,7 +170,7 @@ fn check_every_call(watched: &mut Watched, listen: &str, connect: &str) {
 }
 
 /// A `sendfile` is an operation on a file too, of the same thread and start.
-fn check_the_files_side(watched: &Watched, by_client: &[SocketOp]) {
+fn check_the_files_side(watched: &Watch, by_client: &[SocketOp]) {
     let from_file: Vec<_> = by_client.iter().filter(|op| op.op == SocketOpKind::Sendfile).collect();
     let sendfile = from_file.first().expect("no sendfile");
     let file =
@@ -181,7 +181,7 @@ fn check_the_files_side(watched: &Watched, by_client: &[SocketOp]) {
 }
 
 /// After a reset both calls fail; the second finds no connection any more.
-fn check_failure(watched: &mut Watched, connection: Connection) {
+fn check_failure(watched: &mut Watch, connection: Connection) {
     let ends = connection.client.ends();
     let before = watched.ops_of(ends).len();
     let client = connection.reset_by_server();
@@ -193,7 +193,7 @@ fn check_failure(watched: &mut Watched, connection: Connection) {
     assert_eq!(failed, expected);
 }
 
-fn check_what_is_no_connection(watched: &mut Watched) {
+fn check_what_is_no_connection(watched: &mut Watch) {
     watched.all();
     let (ops, quiet) = (watched.ops.len(), watched.probes.empty_socket_calls());
     let (mut one, other) = UnixStream::pair().unwrap();
@@ -213,7 +213,7 @@ fn check_what_is_no_connection(watched: &mut Watched) {
 
 /// A reader that stops closes its window: once, however often the writer tries, and again the next time; also
 /// where the writer only tries once it is open again.
-fn check_closed_window(watched: &mut Watched) {
+fn check_closed_window(watched: &mut Watch) {
     let connection = Connection::open("127.0.0.1", "127.0.0.1");
     let (writer, reader) = (&connection.client, &connection.server);
     connection.fix_buffers();
@@ -239,9 +239,9 @@ fn check_closed_window(watched: &mut Watched) {
     assert_eq!((moved(writer.ends()), moved(reader.ends())), (sent, sent));
 }
 
-/// Both ends of a connection are this process's, and each is told of once.
-fn check_scaling(watched: &mut Watched) {
-    let unscaled = |watched: &Watched| {
+/// Both ends of a connection are this process's, and each is reported once.
+fn check_scaling(watched: &mut Watch) {
+    let unscaled = |watched: &Watch| {
         watched.troubles.iter().filter(|trouble| trouble.kind == TcpEventKind::NoWindowScaling).count()
     };
     watched.all();
@@ -265,7 +265,7 @@ fn check_scaling(watched: &mut Watched) {
 }
 
 /// Segments that the receiver drops are sent again; the sender's own count says how often.
-fn check_retransmission(watched: &mut Watched) {
+fn check_retransmission(watched: &mut Watch) {
     let connection = Connection::open("127.0.0.1", "127.0.0.1");
     let (client, server) = (&connection.client, &connection.server);
     server.drop_segments();
@@ -287,7 +287,7 @@ fn check_retransmission(watched: &mut Watched) {
 /// None of this is of a process that has no connections.
 fn check_another_process() {
     let mut other = Command::new("sleep").arg("60").spawn().unwrap();
-    let mut watched = Watched::of(other.id());
+    let mut watched = Watch::of(other.id());
     let connection = Connection::open("127.0.0.1", "127.0.0.1");
     connection.server.drop_segments();
     connection.client.write(100);

@@ -12,13 +12,13 @@ use broker::{Broker, Listener};
 use wire::describe_configs::{DescribeConfigsResponse, Source, broker_request};
 
 /// For all of it: a broker that does not answer keeps nobody waiting for longer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// What the thread that asks may take longer than that before it is given up.
 const GRACE: Duration = Duration::from_millis(200);
 /// Some 400 settings take 40 KiB.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 /// Settings that are taken.
-const MOST_SETTINGS: usize = 10_000;
+const MAX_SETTINGS: usize = 10_000;
 const CORRELATION_ID: i32 = 1;
 const CLIENT_ID: &str = "brokerscope";
 
@@ -71,7 +71,7 @@ pub enum Error {
         source: io::Error,
     },
     /// It did not answer in time.
-    #[error("{listener} did not answer within {:?}", PATIENCE)]
+    #[error("{listener} did not answer within {:?}", TIMEOUT)]
     Silent {
         /// Who was asked.
         listener: String,
@@ -125,7 +125,7 @@ pub fn settings(broker: &Broker) -> Result<EffectiveConfig, Error> {
         .name("ask-settings".to_owned())
         .spawn(asking)
         .map_err(|source| Error::Connection { listener: shown.clone(), source })?;
-    told.recv_timeout(PATIENCE + GRACE).map_err(|_| Error::Silent { listener: shown })?
+    told.recv_timeout(TIMEOUT + GRACE).map_err(|_| Error::Silent { listener: shown })?
 }
 
 /// The listener for clients that speaks plaintext, by what its name is mapped to (`listener.security.protocol.map`).
@@ -157,7 +157,7 @@ fn ask(listener: &Listener, node_id: i32) -> Result<EffectiveConfig, Error> {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Silent { listener: shown.clone() },
         _ => Error::Connection { listener: shown.clone(), source },
     };
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let mut stream = connect(listener, end).map_err(broken)?;
     let body =
         exchange(&mut stream, &broker_request(node_id, CORRELATION_ID, CLIENT_ID), end).map_err(broken)?;
@@ -177,7 +177,7 @@ fn ask(listener: &Listener, node_id: i32) -> Result<EffectiveConfig, Error> {
 
 fn taken(response: &DescribeConfigsResponse<'_>) -> EffectiveConfig {
     let mut answered = EffectiveConfig::default();
-    for config in response.configs().take(MOST_SETTINGS) {
+    for config in response.configs().take(MAX_SETTINGS) {
         let name = config.name.to_owned();
         match (config.source, config.value) {
             (Source::Dynamic, Some(value)) => answered.dynamic.extend([(name, value.to_owned())]),
@@ -219,7 +219,7 @@ fn exchange(stream: &mut TcpStream, frame: &[u8], end: Instant) -> io::Result<Ve
     let mut length = [0; 4];
     read(stream, &mut length, end)?;
     let length = u32::from_be_bytes(length) as usize;
-    if length > MOST_BYTES {
+    if length > MAX_BYTES {
         return Err(io::Error::other(format!("it answers with {length} bytes, which no settings take")));
     }
     // As it comes, not as it was announced.

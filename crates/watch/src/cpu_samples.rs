@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::{CpuSample, Event, LossKind, Nanos, Pid};
 use probes::profile::Sampler;
 
-use crate::source::{Feed, Lost, Pace, Source, WatchSummary};
+use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
 
 /// A sampler on the broker's process.
@@ -62,7 +62,7 @@ impl Source for CpuSampleSource {
         Ok(true)
     }
 
-    fn losses(&self) -> Vec<Lost> {
+    fn losses(&self) -> Vec<LossCount> {
         let Some(sampler) = &self.sampler else { return Vec::new() };
         let losses = sampler.losses();
         let lost = losses.samples + losses.intervals + self.failed_polls;

@@ -10,7 +10,7 @@ use ahash::RandomState;
 use model::{FileKind, TopicPartition};
 use probes::event::{FilePath, PathArgument};
 
-use crate::mapped::Mapped;
+use crate::mapped::MappedFiles;
 use crate::mounts::{DeviceNumber, Inside, Mounts, below};
 
 /// A file as the broker means it.
@@ -41,7 +41,7 @@ pub(crate) struct Files {
     known: HashMap<(DeviceNumber, Arc<str>), Known, RandomState>,
     /// The same files by number, for those that are seen without a path.
     by_inode: HashMap<(DeviceNumber, u64), Arc<str>, RandomState>,
-    mapped: Mapped,
+    mapped: MappedFiles,
     parents: HashMap<Box<str>, Option<Inside>>,
 }
 
@@ -51,16 +51,16 @@ struct Known {
 }
 
 /// Segments come and go: past this many names, all are forgotten and learnt again.
-const MOST_NAMES: usize = 16_384;
+const MAX_NAMES: usize = 16_384;
 /// Directories of given paths that are kept.
-const MOST_PARENTS: usize = 1_024;
+const MAX_PARENTS: usize = 1_024;
 /// How often the mounts are looked at again because of a device that is in none of them.
 const MOUNTS_AGAIN: Duration = Duration::from_secs(1);
 
 impl Files {
     pub(crate) fn new(mounts: Mounts, log_dirs: &[PathBuf]) -> Self {
         let log_dirs = log_dirs.iter().filter_map(|dir| mounts.locate(dir)).collect();
-        let mapped = Mapped::of(mounts.pid());
+        let mapped = MappedFiles::of(mounts.pid());
         Self {
             mounts,
             looked_at_mounts: Instant::now(),
@@ -79,7 +79,7 @@ impl Files {
         let is_new = std::mem::replace(&mut known.inode, inode) != inode;
         let named = known.named.clone();
         if is_new && path.whole {
-            if self.by_inode.len() >= MOST_NAMES {
+            if self.by_inode.len() >= MAX_NAMES {
                 self.by_inode.clear();
             }
             self.by_inode.insert((device, inode), Arc::clone(&path.path));
@@ -143,7 +143,7 @@ impl Files {
 
     fn known_at(&mut self, device: DeviceNumber, path: &Arc<str>, whole: bool) -> &mut Known {
         let key = (device, Arc::clone(path));
-        if self.known.len() >= MOST_NAMES && !self.known.contains_key(&key) {
+        if self.known.len() >= MAX_NAMES && !self.known.contains_key(&key) {
             self.known.clear();
             self.by_inode.clear();
         }
@@ -180,7 +180,7 @@ impl Files {
         let text = format!("/{}", clean(text));
         let (parent, name) = text.rsplit_once('/')?;
         let parent = if parent.is_empty() { "/" } else { parent };
-        if self.parents.len() >= MOST_PARENTS {
+        if self.parents.len() >= MAX_PARENTS {
             self.parents.clear();
         }
         if !self.parents.contains_key(parent) {

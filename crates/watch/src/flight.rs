@@ -83,7 +83,7 @@ impl FlightRecorder {
         }
     }
 
-    /// Takes an event; whatever is decided by it goes out.
+    /// Takes an event; what it decides goes out.
     pub fn push(&mut self, event: Event, out: &mut dyn FnMut(Event)) {
         self.newest = self.newest.max(event.time());
         self.look_for_slowness(&event, out);
@@ -159,7 +159,7 @@ impl FlightRecorder {
         let (start, end) = weight::span(&event);
         let passes = match event {
             // Whole or not at all: without what held it up, its time would seem to be spent at work. One that
-            // is cut off is not slow, or it would have margins of its own.
+            // is cut off is not slow, or it would have margins too.
             Event::FileOp(_) => self.kept.covers(start, end),
             _ => self.kept.touches(start, end),
         };
@@ -186,7 +186,7 @@ struct LeftOut {
 }
 
 /// Ten minutes: no request takes longer than its client waits.
-const MOST_TENTHS: usize = 6_000;
+const MAX_TENTHS: usize = 6_000;
 const TENTH_NS: i64 = 100_000_000;
 
 impl LeftOut {
@@ -198,7 +198,7 @@ impl LeftOut {
             Some((last, count)) if *last >= tenth => *count += 1,
             _ => self.recent.push_back((tenth, 1)),
         }
-        if self.recent.len() > MOST_TENTHS {
+        if self.recent.len() > MAX_TENTHS {
             self.recent.pop_front();
         }
     }

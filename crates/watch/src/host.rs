@@ -8,8 +8,6 @@ mod devices;
 mod disks;
 mod facts;
 mod figures;
-#[cfg(test)]
-mod fixture;
 mod interfaces;
 mod memory;
 mod metrics;

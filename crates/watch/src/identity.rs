@@ -2,14 +2,14 @@
 //!
 //! Its log dirs are the broker: no two may share one (Kafka holds a lock in each). A directory is known by
 //! device and inode, so that a container that mounts the same volume elsewhere is the same broker; where
-//! the directory was made anew, its path and the broker's id must both be the same.
+//! the directory was made again, its path and the broker's id must both be the same.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use broker::Broker;
 
-/// A broker, whatever its process.
+/// A broker across its processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     node_id: Option<i32>,
@@ -73,7 +73,7 @@ mod tests {
         assert!(first.is(&of(1, &data)));
         assert!(first.is(&of(2, &link)), "the same directory under another name");
         assert!(!first.is(&of(1, &other)), "another directory is another broker's");
-        // Emptied and made anew, with an inode of its own.
+        // Emptied and made again, with another inode.
         fs::rename(&data, root.join("moved")).unwrap();
         fs::create_dir_all(&data).unwrap();
         let remade = (of(1, &data), of(2, &data));

@@ -14,7 +14,7 @@ use model::{Event, LossKind, Pid, Tid};
 
 use crate::pause_merger::PauseMerger;
 use crate::process::Process;
-use crate::source::{Feed, Lost, Pace, Source, WatchSummary};
+use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_list::ThreadList;
 use crate::thread_names::{Table, ThreadNames};
 
@@ -107,7 +107,7 @@ impl Source for JvmSource {
         Ok(())
     }
 
-    fn losses(&self) -> Vec<Lost> {
+    fn losses(&self) -> Vec<LossCount> {
         vec![(LossKind::EventsDropped, "what the JVM recorded could not all be read", self.damaged)]
     }
 
@@ -177,7 +177,7 @@ struct Recorder {
     renewed: Instant,
     damaged: u64,
     machine: Machine,
-    /// Thread ids as this process sees them, where the JVM has a pid namespace of its own.
+    /// Thread ids as this process sees them, where the JVM is in a nested pid namespace.
     tids: HashMap<Tid, Tid>,
     pauses: PauseMerger,
 }

@@ -13,7 +13,7 @@ use probes::jvm::{JvmEvent, JvmFacts, JvmOptions, JvmPlan, JvmProbes, MonitorWai
 use probes::{Error, Facts};
 
 use crate::pause_merger::PauseMerger;
-use crate::source::{Feed, Lost, Pace, Source, WatchSummary};
+use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
 
 /// How often probes are tried on a process that has just begun: it may not have loaded its library yet.
@@ -82,7 +82,7 @@ impl Source for JvmProbeSource {
         Ok(true)
     }
 
-    fn losses(&self) -> Vec<Lost> {
+    fn losses(&self) -> Vec<LossCount> {
         let Some(probes) = &self.probes else { return Vec::new() };
         let losses = probes.losses();
         vec![
@@ -139,13 +139,13 @@ fn jvm_pause(pause: Pause, pid: Pid, offset: ClockOffset) -> JvmPause {
 #[cfg(test)]
 mod tests {
     use super::event;
-    use crate::thread_names::{Named, Table, ThreadNames};
+    use crate::thread_names::{Table, ThreadName, ThreadNames};
     use model::{ClockOffset, Event, JvmPauseKind, LockSource, Nanos};
     use probes::jvm::{Holder, JvmEvent, MonitorWait, Pause, PauseKind};
 
     fn seen(event_of: JvmEvent) -> Event {
         let names = ThreadNames::default();
-        let full = Named { comm: "waits".into(), full: "waits for a partition's log".into() };
+        let full = ThreadName { comm: "waits".into(), full: "waits for a partition's log".into() };
         names.publish(Table::from([(3, full)]));
         event(event_of, 9, ClockOffset::from_ns(1_000), &mut names.reader())
     }

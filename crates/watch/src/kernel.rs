@@ -13,7 +13,7 @@ use crate::devices::Devices;
 use crate::files::{Files, GivenFile, NamedFile};
 use crate::mounts::Mounts;
 use crate::queue::Batch;
-use crate::source::{Feed, Lost, Pace, Source, WatchSummary};
+use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
 
 /// The probes on one process.
@@ -44,7 +44,7 @@ impl Source for KernelSource {
         polled
     }
 
-    fn losses(&self) -> Vec<Lost> {
+    fn losses(&self) -> Vec<LossCount> {
         let losses = self.probes.losses();
         let dropped = LossKind::ProbeEventsDropped;
         vec![

@@ -10,13 +10,13 @@ use crate::mounts::DeviceNumber;
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// The files mapped by a process when it was last looked at.
-pub(crate) struct Mapped {
+pub(crate) struct MappedFiles {
     pid: u32,
     looked: Option<Instant>,
     paths: HashMap<(DeviceNumber, u64), String>,
 }
 
-impl Mapped {
+impl MappedFiles {
     pub(crate) fn of(pid: u32) -> Self {
         Self { pid, looked: None, paths: HashMap::new() }
     }

@@ -1,5 +1,5 @@
-//! Packets, and whatever else is asked, where the broker has its network: a container has interfaces of its own, which the host's
-//! do not show. Does not read packets.
+//! Enters the broker's network namespace, to capture packets there or ask for interfaces: the host's do not show a
+//! container's. Does not read packets.
 
 use std::fs::{self, File};
 use std::io;

@@ -9,7 +9,7 @@ use model::clock::ClockPair;
 use model::{ClockOffset, Event, LossKind, Nanos, Request};
 
 use crate::queue::Batch;
-use crate::source::{Feed, Lost, Pace, Source, WatchSummary};
+use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::topic_names::TopicNames;
 
 /// The longest a full block of packets waits.
@@ -52,7 +52,7 @@ impl Source for PacketSource {
         Ok(false)
     }
 
-    fn losses(&self) -> Vec<Lost> {
+    fn losses(&self) -> Vec<LossCount> {
         let counters = self.analyzer.counters();
         vec![
             (LossKind::PacketsDropped, "the capture ring was full", counters.kernel_drops),

@@ -12,26 +12,26 @@ const MAX_DELAY: Nanos = Nanos::from_millis(4_000);
 /// How many are remembered on either side: a JVM stops a few times a second.
 const MAX_PAUSES: usize = 256;
 
-/// What either source told of.
+/// What either source reported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PauseMerger(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
     expects_recorded: bool,
-    /// Of the probes, not told yet.
+    /// Of the probes, not reported yet.
     held: VecDeque<JvmPause>,
-    /// Of the recorder, told.
+    /// Of the recorder, reported.
     recorded: VecDeque<JvmPause>,
 }
 
 impl PauseMerger {
-    /// Says whether the recorder tells of stops from now on.
+    /// Sets whether the recorder reports pauses from now on.
     pub(crate) fn expect_recorded(&self, expected: bool) {
         self.lock().expects_recorded = expected;
     }
 
-    /// Takes what the probes saw; what is to be told of it at once comes back.
+    /// Takes what the probes saw; returns what is to be reported at once.
     pub(crate) fn add_probed(&self, pause: JvmPause) -> Option<JvmPause> {
         let inner = &mut *self.lock();
         if inner.recorded.iter().any(|recorded| recorded.is_same_pause(&pause)) {
@@ -44,7 +44,7 @@ impl PauseMerger {
         if inner.held.len() > MAX_PAUSES { inner.held.pop_front() } else { None }
     }
 
-    /// Takes what the recorder told; that, with what the probes alone saw of it, is to be told.
+    /// Takes what the recorder reported, and adds what the probes alone saw of it.
     pub(crate) fn add_recorded(&self, pause: JvmPause) -> JvmPause {
         let inner = &mut *self.lock();
         let same = inner.held.iter().position(|held| held.is_same_pause(&pause));
@@ -59,7 +59,7 @@ impl PauseMerger {
         pause
     }
 
-    /// The probes' stops of which the recorder has told nothing in time.
+    /// The probes' pauses that the recorder has not reported in time.
     pub(crate) fn overdue(&self, now: Nanos) -> Vec<JvmPause> {
         let inner = &mut *self.lock();
         let until = if inner.expects_recorded { now - MAX_DELAY } else { Nanos::MAX };
@@ -67,7 +67,7 @@ impl PauseMerger {
         inner.held.drain(..due).collect()
     }
 
-    /// All that are left, when neither tells any more.
+    /// All that are left, when both have ended.
     pub(crate) fn rest(&self) -> Vec<JvmPause> {
         self.lock().held.drain(..).collect()
     }

@@ -45,7 +45,7 @@ fn needed() -> CapabilitySet {
 
 fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
-    // Needs a capability of its own, and matters no more where no program can gain any.
+    // Needs another capability, and matters no more where no program can gain any.
     for capability in CapabilitySet::all().difference(kept) {
         let _ = rustix::thread::remove_capability_from_bounding_set(capability);
     }
@@ -80,7 +80,7 @@ mod tests {
             assert_eq!(sets.inheritable, CapabilitySet::empty());
             assert!(rustix::thread::no_new_privs().unwrap());
         };
-        // A thread of its own: the other tests keep theirs.
+        // In another thread: the other tests keep theirs.
         std::thread::spawn(check).join().unwrap();
     }
 }

@@ -1,7 +1,7 @@
-//! The bounded queue between the sources and whoever reads the watch. Drops and counts, never waits.
+//! The bounded queue between the sources and the reader of the watch. Drops and counts, never waits.
 //!
 //! Sources hand events over in batches, as their own buffers deliver them: one synchronisation a batch, not
-//! one an event. What was dropped is told by an event of its own, where it is missing among the others.
+//! one an event. What was dropped is reported by an event in its place among the others.
 //!
 //! Who makes little of an event, as a recorder, takes it in place of the queue ([`EventSink`]): in the thread that saw it, while
 //! its memory is still in the processor's cache and can be used for the next one.
@@ -16,17 +16,17 @@ use std::vec::IntoIter;
 use model::{Event, Loss, LossKind, Nanos};
 
 /// Losses within this time are one.
-const TOLD_AFTER: Nanos = Nanos::from_millis(250);
+const REPORT_AFTER: Nanos = Nanos::from_millis(250);
 /// Events handed on together to the queue while more are read: few enough to stay in a processor's own cache, and no more than
 /// what their reader deals with in a fraction of a scheduler's slice.
-const QUEUED_TOGETHER: usize = 512;
+const QUEUE_BATCH: usize = 512;
 /// The same to a taker: not more than an allocator keeps of one size at hand for the next ones (glibc: 7).
-const TAKEN_TOGETHER: usize = 6;
+const SINK_BATCH: usize = 6;
 
 /// Who takes events in place of the queue, in the threads that see them.
 pub trait EventSink: Send {
     /// Takes events, and tells `refuse` of those that it has no room for; it has room for losses always. The broker is
-    /// watched by whoever calls: nothing in here may wait for a disk.
+    /// watched by the thread that calls: nothing in here may wait for a disk.
     fn take(&mut self, events: Vec<Event>, refuse: &mut dyn FnMut(&Event));
 }
 
@@ -72,7 +72,7 @@ impl Sender {
             self.fill.drop_events(&dropped);
         }
         let Some(first) = events.first().map(Event::time) else { return };
-        if let Some(loss) = self.fill.loss_to_tell(first) {
+        if let Some(loss) = self.fill.loss_to_report(first) {
             self.fill.waiting.fetch_add(1, Ordering::Relaxed);
             events.insert(0, Event::Loss(loss));
         }
@@ -86,7 +86,7 @@ impl Sender {
         self.fill.dropped.load(Ordering::Relaxed)
     }
 
-    /// How many of them no event has told of.
+    /// How many of them no event has reported.
     pub(crate) fn unreported(&self) -> u64 {
         self.fill.unreported().as_ref().map_or(0, |loss| loss.count)
     }
@@ -100,10 +100,10 @@ pub(crate) struct Batch<'s> {
 }
 
 impl<'s> Batch<'s> {
-    /// One for whoever takes a source's events now.
+    /// One for the queue, or for the sink if there is one.
     pub(crate) fn of(sender: &'s Sender) -> Self {
         let is_taken = sender.fill.is_taken.load(Ordering::Relaxed);
-        let size = if is_taken { TAKEN_TOGETHER } else { QUEUED_TOGETHER };
+        let size = if is_taken { SINK_BATCH } else { QUEUE_BATCH };
         Self { sender, events: Vec::with_capacity(size), size }
     }
 
@@ -129,7 +129,7 @@ impl Fill {
 
     fn hand_over(&self, taker: &mut dyn EventSink, mut events: Vec<Event>) {
         let Some(first) = events.first().map(Event::time) else { return };
-        if let Some(loss) = self.loss_to_tell(first) {
+        if let Some(loss) = self.loss_to_report(first) {
             events.insert(0, Event::Loss(loss));
         }
         taker.take(events, &mut |refused| self.drop_events(std::slice::from_ref(refused)));
@@ -167,13 +167,13 @@ impl Fill {
         self.any_unreported.store(true, Ordering::Relaxed);
     }
 
-    /// What was lost before an event of that time and has not been told; whoever tells it has room for that always.
-    fn loss_to_tell(&self, time: Nanos) -> Option<Loss> {
+    /// What was lost before an event of that time and has not been reported; there is always room for the report.
+    fn loss_to_report(&self, time: Nanos) -> Option<Loss> {
         if !self.any_unreported.load(Ordering::Relaxed) {
             return None;
         }
         let mut unreported = self.unreported();
-        let loss = unreported.take_if(|loss| time - loss.start >= TOLD_AFTER)?;
+        let loss = unreported.take_if(|loss| time - loss.start >= REPORT_AFTER)?;
         self.any_unreported.store(false, Ordering::Relaxed);
         Some(loss)
     }
@@ -239,7 +239,7 @@ pub(crate) fn queue(capacity: usize) -> (Sender, Queue) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Batch, EventSink, TAKEN_TOGETHER, queue};
+    use super::{Batch, EventSink, SINK_BATCH, queue};
     use model::{Event, Loss, LossKind, Nanos, TcpEvent, TcpEventKind};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
@@ -348,7 +348,7 @@ mod tests {
         queue.set_sink(Box::new(Few(Arc::clone(&taken))));
         assert_eq!(taken.lock().unwrap().0, (0..3).map(trouble).collect::<Vec<_>>());
         let mut batch = Batch::of(&sender);
-        let more = 3..4 + 2 * TAKEN_TOGETHER as i64;
+        let more = 3..4 + 2 * SINK_BATCH as i64;
         more.clone().for_each(|ms| batch.push(trouble(ms)));
         batch.send();
         assert_eq!(taken.lock().unwrap().0, (0..more.end).map(trouble).collect::<Vec<_>>());

@@ -51,7 +51,7 @@ pub(crate) trait Source: Send + 'static {
     }
 
     /// What it has lost so far.
-    fn losses(&self) -> Vec<Lost> {
+    fn losses(&self) -> Vec<LossCount> {
         Vec::new()
     }
 
@@ -97,7 +97,7 @@ pub(crate) enum Pace {
 }
 
 /// How much of something was lost, and what to say of it.
-pub(crate) type Lost = (LossKind, &'static str, u64);
+pub(crate) type LossCount = (LossKind, &'static str, u64);
 
 /// What sources share.
 #[derive(Clone)]
@@ -157,7 +157,7 @@ impl Running {
         Ok(Self { thread: thread(S::NAME).spawn(run)?, stop })
     }
 
-    /// Starts something else that ends when it is told to.
+    /// Starts something else that ends when its flag is set.
     pub(crate) fn spawn(
         name: &str,
         stop: Arc<AtomicBool>,
@@ -240,11 +240,11 @@ fn poll_until_stopped<S: Source>(source: &mut S, feed: &Feed) -> Result<(), S::E
 #[derive(Default)]
 struct Losses {
     at: Option<Nanos>,
-    reported: Vec<Lost>,
+    reported: Vec<LossCount>,
 }
 
 impl Losses {
-    fn report(&mut self, losses: &[Lost], feed: &Feed) {
+    fn report(&mut self, losses: &[LossCount], feed: &Feed) {
         let end = feed.now();
         let start = self.at.replace(end).unwrap_or(end - Nanos::from_millis(1_000));
         for (index, &(kind, detail, count)) in losses.iter().enumerate() {
@@ -261,7 +261,7 @@ impl Losses {
 mod tests {
     use std::convert::Infallible;
 
-    use super::{Duration, Feed, Lost, Pace, Running, Source, WatchSummary};
+    use super::{Duration, Feed, LossCount, Pace, Running, Source, WatchSummary};
     use crate::queue::queue;
     use model::{ClockOffset, Event, LossKind};
 
@@ -278,7 +278,7 @@ mod tests {
             Ok(())
         }
 
-        fn losses(&self) -> Vec<Lost> {
+        fn losses(&self) -> Vec<LossCount> {
             vec![(LossKind::ProbeMapFull, "nothing", 0), (LossKind::ProbeEventsDropped, "a leak", self.0)]
         }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use jvm::threads::Names;
 use model::{Pid, Tid};
 
-use crate::thread_names::{Named, Table};
+use crate::thread_names::{Table, ThreadName};
 
 /// What the kernel keeps of a name: a shorter one is all there is (`TASK_COMM_LEN`, include/linux/sched.h).
 const MAX_COMM_BYTES: usize = 15;
@@ -96,7 +96,7 @@ impl ThreadList {
     pub(crate) fn table(&self) -> Table {
         let named = |(tid, thread): (&Tid, &Thread)| {
             let full = Arc::clone(thread.full.as_ref()?);
-            Some((*tid, Named { comm: thread.comm.as_str().into(), full }))
+            Some((*tid, ThreadName { comm: thread.comm.as_str().into(), full }))
         };
         self.threads.iter().filter_map(named).collect()
     }

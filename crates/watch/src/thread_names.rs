@@ -9,11 +9,11 @@ use model::Tid;
 
 /// Full names by thread, each with the name that the kernel had for the thread when its full one was found out: an id is
 /// given to another thread one day, and threads are renamed.
-pub(crate) type Table = HashMap<Tid, Named>;
+pub(crate) type Table = HashMap<Tid, ThreadName>;
 
 /// A thread's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct ThreadName {
     /// The kernel's, at most 15 characters.
     pub(crate) comm: Box<str>,
     /// The JVM's.
@@ -22,10 +22,10 @@ pub(crate) struct Named {
 
 /// The table of the moment.
 #[derive(Clone, Default)]
-pub(crate) struct ThreadNames(Arc<Published>);
+pub(crate) struct ThreadNames(Arc<NameStore>);
 
 #[derive(Default)]
-struct Published {
+struct NameStore {
     edition: AtomicU64,
     table: Mutex<Arc<Table>>,
 }
@@ -100,7 +100,7 @@ impl NameReader {
 
 #[cfg(test)]
 mod tests {
-    use super::{Named, Table, ThreadNames};
+    use super::{Table, ThreadName, ThreadNames};
 
     #[test]
     fn a_full_name_is_of_the_thread_that_still_has_the_kernels() {
@@ -108,7 +108,7 @@ mod tests {
         let mut reader = names.reader();
         assert_eq!(&*reader.full(7, "data-plane-kafk".into()), "data-plane-kafk");
         let handler = "data-plane-kafka-request-handler-7";
-        let entry = Named { comm: "data-plane-kafk".into(), full: handler.into() };
+        let entry = ThreadName { comm: "data-plane-kafk".into(), full: handler.into() };
         names.publish(Table::from([(7, entry)]));
         assert_eq!(&*reader.full(7, "data-plane-kafk".into()), handler);
         assert_eq!(&*reader.full(7, "kafka-scheduler".into()), "kafka-scheduler", "another has its id now");

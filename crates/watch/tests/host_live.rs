@@ -1,6 +1,6 @@
 //! Host samples of a device whose load is known: a volume with planted latency under writes that were timed here. Needs
 //! root, FUSE and `BROKERSCOPE_LIVE_TESTS=1`, and `brokerscope` built (it serves the device); without the variable it
-//! says loudly that it did not run, and with it whatever is missing is a failure.
+//! says loudly that it did not run, and with it anything that is missing is a failure.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! What is told of the interfaces of a process in a network namespace that has no sysfs of its own. Needs root and
-//! `BROKERSCOPE_LIVE_TESTS=1`; without the variable it says loudly that it did not run, and with it whatever is missing is a failure.
+//! The interfaces of a process in a network namespace without a sysfs that shows it. Needs root and
+//! `BROKERSCOPE_LIVE_TESTS=1`; without the variable it says loudly that it did not run, and with it anything that is missing is a failure.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 

@@ -92,7 +92,7 @@ int BPF_PROG(block_split_of_queue, struct request_queue *queue, struct bio *part
 
 /*
  * Requests to block devices, from the driver's start to completion: of all processes, because the kernel's
- * workers write most of a broker's data. Devices without a request queue of their own (dm, md) show up as
+ * workers write most of a broker's data. Devices without a request queue (dm, md) show up as
  * the devices below them. Of files it knows what the request's first page belongs to; how long a request waited
  * before the driver had it is block_queue.h's. Kernels without BTF: block_sector.h.
  */
@@ -152,7 +152,7 @@ static __always_inline __u32 device_of(struct request *request)
 }
 
 /*
- * A part of a large folio carries its head's address in place of its own fields; from 7.1 on perhaps a mask that
+ * A part of a large folio carries its head's address instead of these fields; from 7.1 on perhaps a mask that
  * makes it out of the part's own (compound_info_has_mask, include/linux/page-flags.h): a mask ends in a run of
  * zeros and has ones above, so that its negative is a power of two, which no address of a page is.
  */

@@ -8,8 +8,8 @@
  * How a system call's arguments and result are got at, in two ways; what is done with them is in the tables of
  * file_call.h and the like. User space loads one way or the other.
  *
- * FUNCTION_CALL hooks the call's own function (fentry, fexit): only threads that make that call pay, whoever's
- * they are, and what is not the target's returns after comparing the process id.
+ * FUNCTION_CALL hooks the call's own function (fentry, fexit): only threads that make that call pay, of any
+ * process, and what is not the target's returns after comparing the process id.
  *
  * TRACED_CALL hooks the call's classic tracepoint, for kernels that allow nothing else. Any system-call
  * tracepoint puts all threads of the host on the entry path that traces (SYSCALL_WORK_SYSCALL_TRACEPOINT,

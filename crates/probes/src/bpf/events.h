@@ -374,7 +374,7 @@ struct waker_stack_event {
 	__u64 stack[WAKER_FRAMES];
 };
 
-/* A file system's own thread waited long: it holds up whoever waits for what it does. */
+/* A file system's own thread waited long: it delays all that wait for what it does. */
 struct kernel_wait_event {
 	__u32 kind;
 	__u32 tid;

@@ -132,7 +132,7 @@ struct io_args {
 	__s64 offset;
 };
 
-/* The offset an operation without one of its own is at: only the entry still knows it. */
+/* The offset of an operation that names none: only the entry still knows it. */
 static __always_inline __u64 position(struct file *file, struct inode *inode, __u8 op)
 {
 	if (op == OP_WRITE && DIRECT(file, f_flags) & O_APPEND)
@@ -395,8 +395,8 @@ static __always_inline void end_name(struct op *op, __s64 result)
 }
 
 /*
- * Syncs of mapped files. The file is found by the address, with a helper that Linux has since 5.17: a program
- * of its own, so that older kernels do without this one alone.
+ * Syncs of mapped files. The file is found by the address, with a helper that Linux has since 5.17: a separate
+ * program, so that older kernels do without this one alone.
  */
 
 struct mapping {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What HotSpot's own probes tell: waits for monitors, and stops of all Java threads. An object of its own: its programs
+ * What HotSpot's own probes tell: waits for monitors, and stops of all Java threads. A separate object: its programs
  * sit in one process's library, where the probes of probes.bpf.c have nothing to do.
  *
  * Programs on user space's probes may be preempted and moved between each other (Linux 6.0: bpf_prog_run_array_uprobe), so
@@ -53,7 +53,7 @@ static __always_inline void emit(void *event, __u64 size)
 		count(JVM_RING_FULL, 1);
 }
 
-/* Children that have not yet begun a program of their own run into the same breakpoints. */
+/* Children that have not yet executed another program run into the same breakpoints. */
 static __always_inline bool is_target(__u64 id)
 {
 	return id >> 32 == settings.tgid;
@@ -251,13 +251,13 @@ int contended_exit(struct pt_regs *ctx)
 }
 
 /*
- * Who hands a monitor over, told by who wakes a thread that waits for it: HotSpot's ObjectMonitor::ExitEpilog lets go of
+ * Who hands a monitor over, known by who wakes a thread that waits for it: HotSpot's ObjectMonitor::ExitEpilog releases
  * the monitor, fires monitor__contended__exit, and wakes the waiter (src/hotspot/share/runtime/objectMonitor.cpp). The
- * kernel's tracepoint of wake-ups is no trap for the thread that lets go, as that probe is.
+ * kernel's tracepoint of wake-ups is no trap for the thread that releases it, as that probe is.
  *
  * Runs for every wake-up of the host, and leaves after one look at the woken task while none of the target's threads
  * waits for a monitor. Does not see a waiter that is let in while it is awake: before it sleeps, or after a timer that
- * older HotSpots set, as long as it has no processor. Then whoever was seen before was not the last.
+ * older HotSpots set, as long as it has no processor. Then the one that was seen before was not the last.
  */
 
 /* include/uapi/linux/futex.h; older C libraries signal a condition by FUTEX_WAKE_OP */
@@ -310,7 +310,7 @@ static __always_inline bool wakes(struct pt_regs *sleeper)
 }
 
 /*
- * Whoever lets go of a monitor has cleared its owner before. Thread.interrupt wakes a waiter too and lets go of nothing:
+ * A thread that releases a monitor has cleared its owner before. Thread.interrupt wakes a waiter too and releases nothing:
  * mostly somebody has the monitor then. So it may be where another thread took the monitor within that moment, and then
  * it is not certain who it was.
  */
@@ -366,7 +366,7 @@ struct safepoint {
 	__u64 operation_ns;
 	/* 0 outside of collections */
 	__u64 collection_ns;
-	/* collections may be parts of others: only the outermost is told */
+	/* collections may be parts of others: only the outermost is reported */
 	__u32 depth;
 	__u32 full;
 	__u32 operation_bytes;

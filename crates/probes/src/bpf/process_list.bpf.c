@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Lists processes by the root pid namespace's numbers and by those that the reader's /proc shows, for readers in a pid
- * namespace of their own. Run once when something is attached, and unloaded again; hooks nothing.
+ * Lists processes by the root pid namespace's numbers and by those that the reader's /proc shows, for readers in a nested pid
+ * namespace. Run once when something is attached, and unloaded again; hooks nothing.
  */
 #include "kernel.h"
 

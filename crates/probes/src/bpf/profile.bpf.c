@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Where a process's threads spend their time, on and off the CPU: an object of its own, so that a profile
+ * Where a process's threads spend their time, on and off the CPU: a separate object, so that a profile
  * neither needs nor slows the probes of probes.bpf.c. Time is added up here, by thread name and stacks: what
  * a profile costs does not grow with its length, and user space reads it once, at the end.
  *

@@ -239,7 +239,7 @@ static __always_inline __u64 waited_for_cpu(struct task_struct *task)
 	return queued && now > queued ? now - queued : 0;
 }
 
-/* Whoever was not followed and was long without a CPU is taken for preempted: for that time it waited for nothing else. */
+/* A thread that was not followed and was long without a CPU counts as preempted: for that time it waited for nothing else. */
 static __always_inline void use_scheduler_account(struct op *op, __u64 waited)
 {
 	op->off_ns = bpf_ktime_get_ns() - waited;

@@ -155,7 +155,7 @@ static __always_inline void report_zero_window(struct connection *connection)
 
 /*
  * A write begins. It may find the window closed; or open again, and that the connection stood still meanwhile:
- * whoever waits until the socket takes more (epoll) is not told while the window is closed.
+ * a thread that waits until the socket takes more (epoll) is not woken while the window is closed.
  */
 static __always_inline void check_window(struct connection *connection, struct sock *sock, __u32 window)
 {

@@ -268,7 +268,7 @@ static __always_inline bool in_target(struct task_struct *task)
 	return is_target_process(task->tgid);
 }
 
-/* The thread's last call, whatever its phase. */
+/* The thread's last call, in any phase. */
 static __always_inline struct op *last_op_of(__u32 tid)
 {
 	__u32 slot = tid & (SLOTS - 1);

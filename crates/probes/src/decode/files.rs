@@ -199,7 +199,7 @@ pub(super) struct Place {
 /// The places of files: at most two of these halves are kept.
 const HALF: usize = 16_384;
 
-/// Files by number. A file that is neither told of nor asked for while as many others are is forgotten.
+/// Files by number. A file that is neither reported nor looked up while as many others are is forgotten.
 #[derive(Default)]
 pub(super) struct Paths {
     recent: HashMap<FileKey, Place, RandomState>,
@@ -260,7 +260,7 @@ mod tests {
         let mut paths = Paths::default();
         paths.learn((1, 7, 0), place(10, "a"));
         assert_eq!(name(&mut paths, 7, 10).as_deref(), Some("a"));
-        assert_eq!(name(&mut paths, 7, 11), None, "told of again at 11, and that was lost");
+        assert_eq!(name(&mut paths, 7, 11), None, "reported again at 11, and that was lost");
         assert_eq!(name(&mut paths, 7, 0), None, "never told");
         paths.learn((1, 7, 0), place(12, "b"));
         assert_eq!(name(&mut paths, 7, 11).as_deref(), Some("b"));

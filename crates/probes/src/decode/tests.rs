@@ -5,7 +5,7 @@ mod sockets;
 use model::Event::{DirtyThrottle, JournalCommit, KernelSpan, OffCpu, Reclaim};
 use model::{ClockOffset, FileOpKind, Nanos, SpanSource};
 
-use super::{Decoded, Decoder, file_system_function};
+use super::{Decoder, Decoding, file_system_function};
 use crate::event::{BlockFile, Event, FileOp, FilePath, PathArgument};
 use crate::kallsyms::Symbols;
 use crate::stacks::Stacks;
@@ -86,7 +86,7 @@ fn file_path(inode: u64, path_ns: u64, names: &[u8]) -> Vec<u8> {
 
 fn decode(decoder: &mut Decoder, bytes: &[u8]) -> Option<Event> {
     match decoder.decode(bytes) {
-        Decoded::Event(event) => Some(event),
+        Decoding::Event(event) => Some(event),
         _ => None,
     }
 }
@@ -100,7 +100,7 @@ fn operation(decoder: &mut Decoder, bytes: &[u8]) -> FileOp {
 fn a_write() {
     let mut decoder = decoder(None);
     let path = file_path(99, 500, b"0000.log\0topicA-0\0data\0");
-    assert_eq!(decoder.decode(&path), Decoded::Context);
+    assert_eq!(decoder.decode(&path), Decoding::Context);
     let write = operation(&mut decoder, &file_op(1, 99, 500, 61, &[b'H'; 61]));
     assert_eq!((write.op, write.start_ns, write.end_ns), (FileOpKind::Write, 1_000, 2_000));
     assert_eq!((write.pid, write.tid, &*write.comm, &*write.fs), (42, 7, "data-plane-kafk", "ext4"));
@@ -115,7 +115,7 @@ fn a_write() {
 #[test]
 fn a_read_whose_path_was_lost() {
     let mut decoder = decoder(None);
-    assert_eq!(decoder.decode(&file_path(99, 500, b"old.log\0")), Decoded::Context);
+    assert_eq!(decoder.decode(&file_path(99, 500, b"old.log\0")), Decoding::Context);
     let read = operation(&mut decoder, &file_op(2, 99, 501, 0, b""));
     assert_eq!((read.path, &*read.fs, read.inode), (None, "", 99));
     assert_eq!((read.disk_bytes, read.readahead_bytes), (Some(8192), Some(4096)));
@@ -140,7 +140,7 @@ fn a_rename() {
     let absolute = |text: &str| PathArgument { text: Some(text.into()), start: None };
     assert_eq!((given.from, given.to), (absolute("/d/a"), Some(absolute("/d/b"))));
 
-    assert_eq!(decoder.decode(&file_path(5, 500, b"d\0")), Decoded::Context);
+    assert_eq!(decoder.decode(&file_path(5, 500, b"d\0")), Decoding::Context);
     let unlink = operation(&mut decoder, &file_op(12, 0, 0, 0, &given_paths(true, b"a\0", b"")));
     let given = unlink.given.unwrap();
     let start = given.from.start.unwrap();
@@ -165,7 +165,7 @@ fn lengths_in_a_record_are_not_trusted() {
     assert_eq!(decode(&mut decoder(None), &bytes), None);
     let mut bytes = file_path(9, 500, b"a\0");
     bytes[4..6].copy_from_slice(&u16::MAX.to_ne_bytes());
-    assert_eq!(decoder(None).decode(&bytes), Decoded::Context);
+    assert_eq!(decoder(None).decode(&bytes), Decoding::Context);
     let mut bytes = off_cpu();
     bytes[72..76].copy_from_slice(&u32::MAX.to_ne_bytes());
     let Some(Event::Row(OffCpu(interval))) = decode(&mut decoder(None), &bytes) else { panic!() };
@@ -194,10 +194,10 @@ fn a_wakers_stack_belongs_to_its_own_wake_up() {
     for (woken_ns, stack) in [(20, "ksys_write"), (19, "")] {
         let mut decoder = decoder(None);
         let waker = Bytes::default().u32(25).u32(7).u64(woken_ns).u32(0).u32(1).u64(0x1010).0;
-        assert_eq!(decoder.decode(&waker), Decoded::Context);
+        assert_eq!(decoder.decode(&waker), Decoding::Context);
         for expected in [stack, ""] {
             let Some(Event::Row(OffCpu(interval))) = decode(&mut decoder, &off_cpu()) else { panic!() };
-            assert_eq!(&*interval.waker.unwrap().stack, expected, "told once");
+            assert_eq!(&*interval.waker.unwrap().stack, expected, "once");
         }
     }
 }
@@ -217,7 +217,7 @@ fn a_long_wait_of_a_file_systems_thread() {
     assert_eq!((&*wait.function, &*wait.thread, wait.tid), ("xfsaild_push", "xfsaild/sda1", 7));
     assert_eq!((wait.start.0, wait.end.0, wait.seen_by), (10, 30, SpanSource::OffCpu));
     for caller in [0x3010, 0x4010] {
-        assert_eq!(decoder.decode(&kernel_wait(7, caller)), Decoded::Context);
+        assert_eq!(decoder.decode(&kernel_wait(7, caller)), Decoding::Context);
     }
     let Some(Event::Row(KernelSpan(commit))) = decode(&mut decoder, &span(4, 2)) else { panic!() };
     assert_eq!((commit.start.0, commit.end.0), (10, 90), "the wait began it");
@@ -271,7 +271,7 @@ fn a_block_request() {
 #[test]
 fn a_block_request_of_a_file_that_was_told() {
     let mut decoder = decoder(None);
-    assert_eq!(decoder.decode(&file_path(99, 500, b"0000.log\0topicA-0\0")), Decoded::Context);
+    assert_eq!(decoder.decode(&file_path(99, 500, b"0000.log\0topicA-0\0")), Decoding::Context);
     let Some(Event::BlockIo(io)) = decode(&mut decoder, &block_io(1, "")) else { panic!() };
     assert_eq!(&*io.file.unwrap().path.unwrap().path, "topicA-0/0000.log");
 }
@@ -281,7 +281,7 @@ fn a_block_request_of_a_kernel_without_types() {
     let mut bytes = block_io(u16::MAX, "WFSM");
     bytes[8..16].fill(0);
     bytes[40..48].fill(0);
-    let Decoded::Event(Event::BlockIo(io)) = decoder(None).decode(&bytes) else { panic!() };
+    let Decoding::Event(Event::BlockIo(io)) = decoder(None).decode(&bytes) else { panic!() };
     assert_eq!((&*io.rwbs, io.queued_ns, io.file), ("WFSM", None, None));
 }
 
@@ -310,20 +310,20 @@ fn every_shorter_record_is_none() {
     ] {
         assert!(decode(&mut decoder(Some(250)), &bytes[..least]).is_some());
         for length in 0..least {
-            assert_eq!(decoder(Some(250)).decode(&bytes[..length]), Decoded::Unknown, "{length}");
+            assert_eq!(decoder(Some(250)).decode(&bytes[..length]), Decoding::Unknown, "{length}");
         }
     }
     for length in 0..48 {
-        assert_eq!(decoder(None).decode(&kernel_wait(7, 0)[..length]), Decoded::Unknown, "{length}");
-        assert_eq!(decoder(None).decode(&file_path(9, 1, b"")[..length]), Decoded::Unknown, "{length}");
+        assert_eq!(decoder(None).decode(&kernel_wait(7, 0)[..length]), Decoding::Unknown, "{length}");
+        assert_eq!(decoder(None).decode(&file_path(9, 1, b"")[..length]), Decoding::Unknown, "{length}");
     }
-    assert_eq!(decoder(None).decode(&Bytes::default().u32(99).text("", 200).0), Decoded::Unknown);
+    assert_eq!(decoder(None).decode(&Bytes::default().u32(99).text("", 200).0), Decoding::Unknown);
 }
 
 #[test]
 fn a_direct_reclaim() {
     let bytes = Bytes::default().u32(20).u32(7).u64(5).u64(9).u64(32).u8(1).text("", 7).text("kafka", 16).0;
-    let Decoded::Event(Event::Row(Reclaim(reclaim))) = decoder(None).decode(&bytes) else { panic!() };
+    let Decoding::Event(Event::Row(Reclaim(reclaim))) = decoder(None).decode(&bytes) else { panic!() };
     assert_eq!((reclaim.start.0, reclaim.end.0, reclaim.pid, reclaim.tid), (5, 9, 42, 7));
     assert_eq!((reclaim.memcg, reclaim.pages, &*reclaim.thread), (true, 32, "kafka"));
 }
@@ -337,7 +337,7 @@ fn span(function: u16, source: u8) -> Vec<u8> {
 fn a_call_of_a_kernel_function() {
     for (source, seen_by) in [(0, SpanSource::Function), (1, SpanSource::Tracepoints)] {
         let decoded = decoder(None).decode(&span(2, source));
-        let Decoded::Event(Event::Row(KernelSpan(span))) = decoded else { panic!() };
+        let Decoding::Event(Event::Row(KernelSpan(span))) = decoded else { panic!() };
         assert_eq!((&*span.function, span.seen_by), ("xlog_grant_head_wait", seen_by));
         assert_eq!((span.start.0, span.end.0, span.tid), (5, 90, 7));
         assert_eq!(
@@ -346,7 +346,7 @@ fn a_call_of_a_kernel_function() {
         );
     }
     for function in [0, u16::MAX] {
-        assert_eq!(decoder(None).decode(&span(function, 0)), Decoded::Context);
+        assert_eq!(decoder(None).decode(&span(function, 0)), Decoding::Context);
     }
 }
 
@@ -355,7 +355,7 @@ fn a_commit_of_which_only_the_end_is_seen_began_with_the_threads_first_wait_in_i
     let symbols = "1000 T btrfs_commit_transaction\n2000 T __schedule\n3000 T read\n";
     let symbols = Symbols::read(symbols.as_bytes()).unwrap();
     let mut decoder = Decoder::new(42, None, clock(), Stacks::new(symbols));
-    assert_eq!(decoder.decode(&span(4, 2)), Decoded::Context, "its beginning left no trace");
+    assert_eq!(decoder.decode(&span(4, 2)), Decoding::Context, "its beginning left no trace");
     let wait = |start: u64, caller: u64| {
         let record = Bytes::default().u32(2).u32(7).u64(start).u64(start + 5).u64(0).text("kafka", 16);
         let record = record.u32(0).text("", 16).u8(0).text("", 3).u32(2).u32(0);
@@ -364,10 +364,10 @@ fn a_commit_of_which_only_the_end_is_seen_began_with_the_threads_first_wait_in_i
     for (start, caller) in [(10, 0x3010), (20, 0x1010), (40, 0x1010)] {
         decoder.decode(&wait(start, caller));
     }
-    let Decoded::Event(Event::Row(KernelSpan(commit))) = decoder.decode(&span(4, 2)) else { panic!() };
+    let Decoding::Event(Event::Row(KernelSpan(commit))) = decoder.decode(&span(4, 2)) else { panic!() };
     assert_eq!((&*commit.function, commit.start.0, commit.end.0), ("btrfs_commit_transaction", 20, 90));
     assert_eq!(commit.seen_by, SpanSource::OffCpu);
-    assert_eq!(decoder.decode(&span(4, 2)), Decoded::Context, "it is told once");
+    assert_eq!(decoder.decode(&span(4, 2)), Decoding::Context, "it is reported once");
 }
 
 #[test]

@@ -21,7 +21,7 @@ impl Memory for File {
     }
 }
 
-/// `HotSpot`'s descriptions of its own types.
+/// `HotSpot`'s descriptions of types.
 pub(super) struct Tables<'a> {
     pub(super) memory: &'a dyn Memory,
     /// Addresses of the library's variables.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _};
 
 use super::notes;
-use crate::user::mappings::{Mapped, Mapping, Mappings};
+use crate::user::mappings::{CodeSource, Mapping, Mappings};
 
 const NAME: &str = "libjvm.so";
 /// JDK 25's is 30 MB.
@@ -21,7 +21,7 @@ const EXPORTED: &[u8] = b"gHotSpotVM";
 /// A JVM's library as one process has mapped it.
 #[derive(Debug)]
 pub(super) struct Library {
-    /// Where this process reaches it, whatever root the other one has.
+    /// Where this process reaches it, also if the other one has another root.
     pub(super) path: PathBuf,
     /// Provider and name, with a colon between.
     pub(super) probes: BTreeSet<String>,
@@ -48,7 +48,7 @@ impl Library {
 /// By the process's own root; where the file has been replaced since, by the mapping itself.
 fn reached(process: &Path, mapping: &Mapping) -> PathBuf {
     match &mapping.what {
-        Mapped::File(path) => process.join("root").join(path.trim_start_matches('/')),
+        CodeSource::File(path) => process.join("root").join(path.trim_start_matches('/')),
         _ => process.join("map_files").join(format!("{:x}-{:x}", mapping.start, mapping.end)),
     }
 }
@@ -87,15 +87,15 @@ fn exported(file: &object::File<'_>, mapping: &Mapping) -> HashMap<String, u64> 
 #[cfg(test)]
 mod tests {
     use super::{Library, reached};
-    use crate::user::mappings::{Mapped, Mapping};
+    use crate::user::mappings::{CodeSource, Mapping};
     use std::path::Path;
 
     #[test]
     fn a_library_is_reached_through_its_process() {
         let mapping = |what| Mapping { start: 0x7f00, end: 0x8f00, offset: 0, what };
         let path = |what| reached(Path::new("/proc/7"), &mapping(what)).display().to_string();
-        assert_eq!(path(Mapped::File("/opt/java/libjvm.so".into())), "/proc/7/root/opt/java/libjvm.so");
-        assert_eq!(path(Mapped::Deleted("/opt/java/libjvm.so".into())), "/proc/7/map_files/7f00-8f00");
+        assert_eq!(path(CodeSource::File("/opt/java/libjvm.so".into())), "/proc/7/root/opt/java/libjvm.so");
+        assert_eq!(path(CodeSource::Deleted("/opt/java/libjvm.so".into())), "/proc/7/map_files/7f00-8f00");
     }
 
     #[test]

@@ -137,7 +137,7 @@ mod tests {
     /// Whether the other ends of all that is written to are closed within so many milliseconds.
     fn is_closed(fd: RawFd, within_ms: i32) -> bool {
         let mut poll = libc::pollfd { fd, events: 0, revents: 0 };
-        // SAFETY: one descriptor, and room for what is told of it.
+        // SAFETY: one descriptor, and room for the answer.
         let told = unsafe { libc::poll(&raw mut poll, 1, within_ms) };
         told == 1 && poll.revents & libc::POLLHUP != 0
     }
@@ -149,7 +149,7 @@ mod tests {
         assert!(!is_closed(reads.as_raw_fd(), 0));
         drop(writes);
         // It would take no time at all to end: it waits.
-        assert!(!is_closed(reads.as_raw_fd(), 200), "the other has closed it before it was told to");
+        assert!(!is_closed(reads.as_raw_fd(), 200), "the other has closed it before its time");
         drop(held);
         assert!(is_closed(reads.as_raw_fd(), 60_000), "the other still holds it");
         assert_eq!(File::from(reads).read(&mut [0]).unwrap(), 0);

@@ -16,12 +16,12 @@ pub(crate) struct Mapping {
     /// Where in the file it begins.
     pub(crate) offset: u64,
     /// What is mapped.
-    pub(crate) what: Mapped,
+    pub(crate) what: CodeSource,
 }
 
 /// What a mapping holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Mapped {
+pub(crate) enum CodeSource {
     /// A file, by its path in the process's own root.
     File(Arc<str>),
     /// A file that has been deleted or replaced since: its path may name another one now.
@@ -72,7 +72,7 @@ impl Mappings {
     /// The first mapping of a file of that name.
     pub(crate) fn of_file(&self, name: &str) -> Option<&Mapping> {
         self.0.iter().find(|mapping| {
-            let (Mapped::File(path) | Mapped::Deleted(path)) = &mapping.what else { return false };
+            let (CodeSource::File(path) | CodeSource::Deleted(path)) = &mapping.what else { return false };
             path.rsplit('/').next() == Some(name)
         })
     }
@@ -94,12 +94,12 @@ fn parse_line(line: &str) -> Option<Mapping> {
         // Shared memory has an inode and a name too, but no file that could be read.
         _ if name.starts_with('/') && inode != "0" && !is_memory(name) => {
             match name.strip_suffix(" (deleted)") {
-                Some(path) => Mapped::Deleted(path.into()),
-                None => Mapped::File(name.into()),
+                Some(path) => CodeSource::Deleted(path.into()),
+                None => CodeSource::File(name.into()),
             }
         }
-        "[vdso]" | "[vsyscall]" | "[uprobes]" => Mapped::Kernel(name.into()),
-        _ => Mapped::Memory,
+        "[vdso]" | "[vsyscall]" | "[uprobes]" => CodeSource::Kernel(name.into()),
+        _ => CodeSource::Memory,
     };
     Some(Mapping { start, end, offset, what })
 }
@@ -112,7 +112,7 @@ fn is_memory(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mapped, Mappings};
+    use super::{CodeSource, Mappings};
 
     const MAPS: &str = "\
 55d0c8a00000-55d0c8a01000 r--p 00000000 fe:00 42                         /usr/bin/java
@@ -130,12 +130,12 @@ nonsense
         let mappings = Mappings::parse(MAPS.as_bytes()).unwrap();
         let what = |address| mappings.holding(address).map(|mapping| mapping.what.clone());
         assert_eq!(what(0x55d0_c8a0_0010), None, "not executable");
-        assert_eq!(what(0x55d0_c8a0_1010), Some(Mapped::File("/usr/bin/java".into())));
-        assert_eq!(what(0x7f00_000f_ffff), Some(Mapped::Memory));
+        assert_eq!(what(0x55d0_c8a0_1010), Some(CodeSource::File("/usr/bin/java".into())));
+        assert_eq!(what(0x7f00_000f_ffff), Some(CodeSource::Memory));
         assert_eq!(what(0x7f00_0010_0000), None);
-        assert_eq!(what(0x7f10_0000_0000), Some(Mapped::Deleted("/opt/a b/libjvm.so".into())));
-        assert_eq!(what(0x7f20_0000_0000), Some(Mapped::Memory));
-        assert_eq!(what(0x7ffd_0000_0000), Some(Mapped::Kernel("[vdso]".into())));
+        assert_eq!(what(0x7f10_0000_0000), Some(CodeSource::Deleted("/opt/a b/libjvm.so".into())));
+        assert_eq!(what(0x7f20_0000_0000), Some(CodeSource::Memory));
+        assert_eq!(what(0x7ffd_0000_0000), Some(CodeSource::Kernel("[vdso]".into())));
         assert_eq!(mappings.holding(0x7f10_0000_0000).unwrap().offset, 0x26000);
         assert!(mappings.have_file("libjvm.so") && !mappings.have_file("libc.so.6"));
     }
@@ -144,6 +144,6 @@ nonsense
     fn this_process_runs_where_its_own_mappings_say() {
         let mappings = Mappings::read(std::path::Path::new("/proc/self")).unwrap();
         let here = this_process_runs_where_its_own_mappings_say as fn() as usize as u64;
-        assert!(matches!(mappings.holding(here).unwrap().what, Mapped::File(_)));
+        assert!(matches!(mappings.holding(here).unwrap().what, CodeSource::File(_)));
     }
 }

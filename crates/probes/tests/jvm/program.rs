@@ -1,4 +1,4 @@
-//! Runs `Contend.java` and reads what it measured. Ends it, whatever becomes of the test.
+//! Runs `Contend.java` and reads what it measured. Ends it also if the test fails.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(crate) fn is_emulated() -> bool {
 
 /// A line of the program.
 #[derive(Debug)]
-pub(crate) struct Measured {
+pub(crate) struct Measurement {
     /// `holder`, `waiter`, `gc`, or `round` at the end of each.
     pub(crate) role: String,
     pub(crate) tid: u32,
@@ -56,7 +56,7 @@ impl Program {
     }
 
     /// Lets it begin; what it measured until it was done.
-    pub(crate) fn run(&mut self) -> Vec<Measured> {
+    pub(crate) fn run(&mut self) -> Vec<Measurement> {
         self.input.as_mut().unwrap().write_all(b"go\n").unwrap();
         self.until("done").iter().map(|line| measured(line)).collect()
     }
@@ -86,11 +86,11 @@ impl Drop for Program {
     }
 }
 
-fn measured(line: &str) -> Measured {
+fn measured(line: &str) -> Measurement {
     let mut words = line.split(' ');
     let role = words.next().unwrap().to_owned();
     let mut number = || words.next().map_or(0, |word| word.parse().unwrap());
-    Measured { role, tid: number() as u32, start_ns: number(), end_ns: number() }
+    Measurement { role, tid: number() as u32, start_ns: number(), end_ns: number() }
 }
 
 /// What the JDK calls its version.

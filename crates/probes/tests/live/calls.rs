@@ -10,7 +10,7 @@ use model::FileOpKind;
 
 /// What a call must be reported as.
 #[derive(Debug)]
-pub(crate) struct Expected {
+pub(crate) struct Expectation {
     pub(crate) op: FileOpKind,
     pub(crate) result: i64,
     pub(crate) offset: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Expected {
 /// Makes calls and keeps what is expected of each.
 #[derive(Default)]
 struct Caller {
-    expected: Vec<Expected>,
+    expected: Vec<Expectation>,
 }
 
 impl Caller {
@@ -36,13 +36,13 @@ impl Caller {
         arguments: &[usize],
     ) -> i64 {
         let result = raw(number, arguments);
-        self.expected.push(Expected { op, result, offset, name, to: None });
+        self.expected.push(Expectation { op, result, offset, name, to: None });
         result
     }
 
     fn rename(&mut self, name: &'static str, to: &'static str, number: libc::c_long, arguments: &[usize]) {
         let result = raw(number, arguments);
-        self.expected.push(Expected { op: FileOpKind::Rename, result, offset: 0, name, to: Some(to) });
+        self.expected.push(Expectation { op: FileOpKind::Rename, result, offset: 0, name, to: Some(to) });
     }
 }
 
@@ -65,7 +65,7 @@ fn at(bytes: &[u8]) -> usize {
 }
 
 /// All calls, below a directory that is empty; `msync` where it can be seen.
-pub(crate) fn make(directory: &Path, mapped_syncs: bool) -> Vec<Expected> {
+pub(crate) fn make(directory: &Path, mapped_syncs: bool) -> Vec<Expectation> {
     let mut caller = Caller::default();
     let (a, b) = (c(&directory.join("a")), c(&directory.join("b")));
     let dir = raw(libc::SYS_open, &[at(&c(directory)), libc::O_DIRECTORY as usize]) as usize;

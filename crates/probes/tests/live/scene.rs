@@ -39,7 +39,7 @@ impl FileSystem {
         Self::made(EXT4)
     }
 
-    /// One made so, on an image of its own.
+    /// One made so, on another image.
     pub(crate) fn made(making: Making<'_>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let image = directory.path().join("image");
@@ -120,9 +120,9 @@ const FIFREEZE: libc::c_ulong = 0xc004_5877;
 const FITHAW: libc::c_ulong = 0xc004_5878;
 
 /// A frozen file system; thawed when dropped.
-pub(crate) struct Frozen(File);
+pub(crate) struct Freeze(File);
 
-impl Frozen {
+impl Freeze {
     pub(crate) fn new(file_system: &FileSystem) -> Self {
         let root = File::open(file_system.path()).unwrap();
         // SAFETY: the request's argument is ignored.
@@ -132,7 +132,7 @@ impl Frozen {
     }
 }
 
-impl Drop for Frozen {
+impl Drop for Freeze {
     fn drop(&mut self) {
         // SAFETY: the request's argument is ignored.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), FITHAW as _, 0) };

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use probes::{Event, Probes};
 
 /// Attached probes and their events so far.
-pub(crate) struct Watched {
+pub(crate) struct Watch {
     pub(crate) probes: Probes,
     pub(crate) events: Vec<Event>,
     patience: Duration,
 }
 
-impl Watched {
+impl Watch {
     /// Nothing is reported yet; what is waited for must come within this time.
     pub(crate) fn by(probes: Probes, patience: Duration) -> Self {
         Self { probes, events: Vec::new(), patience }

@@ -65,7 +65,7 @@ pub(crate) fn current_tid() -> u32 {
     unsafe { libc::gettid() as u32 }
 }
 
-/// One `recvfrom` of whatever is there.
+/// One `recvfrom` of what is there.
 pub(crate) fn receive_from(socket: &UnixStream) {
     let mut bytes = [0u8; 100];
     // SAFETY: the buffer is writable for its length.
@@ -219,7 +219,7 @@ impl End {
         assert_eq!(done(unsafe { libc::splice(reader.as_raw_fd(), none, self.fd(), none, bytes, 0) }), bytes);
     }
 
-    /// In one call: it waits for all of it to be there, which the kernel may leave to a thread of its own.
+    /// In one call: it waits for all of it to be there, which the kernel may leave to another thread.
     pub(crate) fn read_exactly(&self, bytes: usize) {
         let end = Instant::now() + Duration::from_secs(60);
         while usize::try_from(self.asked(libc::FIONREAD)).unwrap() < bytes {

@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use model::{Nanos, Request};
 
 /// As far as verdicts follow a queue (`diagnose`), and one more.
-const LONGEST_QUEUE: usize = 17;
+const MAX_QUEUE: usize = 17;
 /// Clients come and go: past this many connections, all are forgotten and learnt again.
-const MOST_CONNECTIONS: usize = 65_536;
+const MAX_CONNECTIONS: usize = 65_536;
 
 /// The last requests of each connection.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Queues {
     /// that it stood behind: its own arrival where it stood behind none.
     pub(super) fn joined(&mut self, request: &Request) -> Nanos {
         let connection = (request.client, request.broker);
-        if self.0.len() >= MOST_CONNECTIONS && !self.0.contains_key(&connection) {
+        if self.0.len() >= MAX_CONNECTIONS && !self.0.contains_key(&connection) {
             self.0.clear();
         }
         let queue = self.0.entry(connection).or_default();
@@ -41,7 +41,7 @@ impl Queues {
             behind = *ahead;
         }
         queue.push_back(stay);
-        if queue.len() > LONGEST_QUEUE {
+        if queue.len() > MAX_QUEUE {
             queue.pop_front();
         }
         behind.arrival

@@ -25,7 +25,7 @@ impl AcceptQueue {
 #[cfg(test)]
 mod tests {
     use super::AcceptQueue;
-    use crate::host::fixture::Fixture;
+    use crate::host::tests::fixture::Fixture;
     use model::{Nanos, TcpEventKind};
 
     fn seen(queue: &mut AcceptQueue, fixture: &Fixture, pid: u32, overflows: u64) -> Option<u64> {

@@ -12,7 +12,7 @@ use super::figures::{Figure, Figures};
 use super::pressure;
 use super::text::{self, Kernel};
 
-/// Has the calling thread see groups as the host's first process does. From within a container with a cgroup namespace of its own
+/// Has the calling thread see groups as the host's first process does. From within a container with a cgroup namespace
 /// a broker's group in another one has no name (`cgroup_namespaces(7)`). Takes `CAP_SYS_ADMIN`, and the host's process ids;
 /// without them nothing changes.
 pub(super) fn see_all() {
@@ -222,7 +222,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::{Cgroup, directory};
-    use crate::host::fixture::Fixture;
+    use crate::host::tests::fixture::Fixture;
 
     #[test]
     fn the_least_quota_and_limit_above_a_group_hold_for_it() {

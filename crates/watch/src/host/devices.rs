@@ -11,7 +11,7 @@ use rustix::fs::{major, minor};
 use super::text::{self, Kernel};
 
 /// A stack of volumes, arrays and disks has a few dozen devices at most.
-const MOST_DEVICES: usize = 256;
+const MAX_DEVICES: usize = 256;
 
 /// A device's major and minor number.
 pub(super) type Number = (u32, u32);
@@ -23,7 +23,7 @@ pub(super) fn beneath(kernel: &Kernel, log_dirs: &[PathBuf]) -> BTreeSet<Number>
     let mut open: Vec<Number> = log_dirs.iter().filter_map(holding).collect();
     let mut found = BTreeSet::new();
     while let Some(device) = open.pop() {
-        if found.len() < MOST_DEVICES && found.insert(device) {
+        if found.len() < MAX_DEVICES && found.insert(device) {
             open.extend(under(kernel, device, &mounts));
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn holding(path: &Path, mounts: &str) -> Option<Number> {
 pub(super) fn disks(kernel: &Kernel, device: Number, mounts: &str) -> u32 {
     let (mut open, mut seen, mut disks) = (vec![device], BTreeSet::new(), 0);
     while let Some(device) = open.pop() {
-        if seen.len() >= MOST_DEVICES || !seen.insert(device) {
+        if seen.len() >= MAX_DEVICES || !seen.insert(device) {
             continue;
         }
         let beneath = under(kernel, device, mounts);
@@ -49,7 +49,7 @@ pub(super) fn disks(kernel: &Kernel, device: Number, mounts: &str) -> u32 {
     disks
 }
 
-/// The device of the file system that holds a path. Btrfs and overlays have numbers of their own, which
+/// The device of the file system that holds a path. Btrfs and overlays have numbers that
 /// are no device's: their mounts say which it is.
 fn device_of(path: &Path, mounts: &str, through_overlay: bool) -> Option<Number> {
     let number = fs::metadata(path).ok()?.dev();
@@ -100,7 +100,7 @@ fn under(kernel: &Kernel, (major, minor): Number, mounts: &str) -> Vec<Number> {
         found.extend(number_in(&dir.join("../dev")));
     }
     let slaves = fs::read_dir(dir.join("slaves")).into_iter().flatten().flatten();
-    found.extend(slaves.take(MOST_DEVICES).filter_map(|slave| number_in(&slave.path().join("dev"))));
+    found.extend(slaves.take(MAX_DEVICES).filter_map(|slave| number_in(&slave.path().join("dev"))));
     let backing = text::read(&dir.join("loop/backing_file"));
     found.extend(backing.and_then(|path| device_of(Path::new(path.trim_end()), mounts, true)));
     found
@@ -117,7 +117,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::{Mount, disks, under};
-    use crate::host::fixture::Fixture;
+    use crate::host::tests::fixture::Fixture;
 
     #[test]
     fn a_volume_lies_on_a_partition_that_lies_on_a_disk() {

@@ -1,10 +1,9 @@
 //! What a broker runs on, read once: host, limits, file systems, interfaces, the JVM's command line. Only reads files of `/proc`,
-//! `/sys` and the log dirs, of an ext4 its superblock, and of another network namespace what it says of itself; changes nothing, and judges nothing. Whatever cannot be read says why.
+//! `/sys` and the log dirs, of an ext4 its superblock, and of another network namespace what it says of itself; changes nothing, and judges nothing. What cannot be read says why.
 
 mod ext4;
 mod limits;
 mod links;
-mod netlink;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -19,11 +18,11 @@ use super::cgroup::Cgroup;
 use super::text::{self, Kernel};
 
 /// Of a process's maps: a broker maps two files a segment, and a line names each.
-const MOST_MAP_BYTES: u64 = 64 << 20;
+const MAX_MAP_BYTES: u64 = 64 << 20;
 /// Of its command line and environment.
-const MOST_ARGUMENT_BYTES: u64 = 4 << 20;
+const MAX_ARGUMENT_BYTES: u64 = 4 << 20;
 /// Entries of a log dir.
-const MOST_ENTRIES: usize = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 
 /// Settings of the kernel that advice is about, each with the files it may be in.
 const SYSCTLS: [(&str, &[&str]); 8] = [
@@ -88,7 +87,7 @@ fn of_host(kernel: &Kernel) -> HostFacts {
 fn read(path: &Path) -> Known<String> {
     let why = |error: std::io::Error| -> Arc<str> { format!("{}: {error}", path.display()).into() };
     let mut bytes = Vec::new();
-    File::open(path).map_err(why)?.take(MOST_ARGUMENT_BYTES).read_to_end(&mut bytes).map_err(why)?;
+    File::open(path).map_err(why)?.take(MAX_ARGUMENT_BYTES).read_to_end(&mut bytes).map_err(why)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -98,7 +97,7 @@ fn entries(dir: &Path) -> Known<Vec<String>> {
         fs::read_dir(dir).map_err(|error| -> Arc<str> { format!("{}: {error}", dir.display()).into() })?;
     Ok(read
         .flatten()
-        .take(MOST_ENTRIES)
+        .take(MAX_ENTRIES)
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect())
 }
@@ -106,7 +105,7 @@ fn entries(dir: &Path) -> Known<Vec<String>> {
 /// How many lines a file has.
 fn lines(path: &Path) -> Known<u64> {
     let why = |error: std::io::Error| -> Arc<str> { format!("{}: {error}", path.display()).into() };
-    let mut reader = BufReader::new(File::open(path).map_err(why)?.take(MOST_MAP_BYTES));
+    let mut reader = BufReader::new(File::open(path).map_err(why)?.take(MAX_MAP_BYTES));
     let (mut count, mut line) = (0, Vec::new());
     while reader.read_until(b'\n', &mut line).map_err(why)? > 0 {
         count += 1;
@@ -174,7 +173,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::{allowed_cpus, of};
-    use crate::host::fixture::Fixture;
+    use crate::host::tests::fixture::Fixture;
 
     fn host(fixture: &Fixture) {
         for (name, text) in [

@@ -21,7 +21,7 @@ pub(super) struct Figures {
 type Key = (HostScope, Arc<str>, &'static str, bool);
 
 /// Names are devices, interfaces, cgroups: no host has more of them than this in a sample's scope.
-const MOST_NAMES: usize = 4_096;
+const MAX_NAMES: usize = 4_096;
 
 impl Figures {
     pub(super) fn new() -> Self {
@@ -64,7 +64,7 @@ impl Figures {
         if let Some(known) = self.names.get(name) {
             return Arc::clone(known);
         }
-        if self.names.len() >= MOST_NAMES {
+        if self.names.len() >= MAX_NAMES {
             self.names.clear();
         }
         let shared: Arc<str> = name.into();

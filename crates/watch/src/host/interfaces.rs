@@ -11,7 +11,7 @@ use super::figures::{Bits, Figures};
 use super::text::{self, Kernel};
 
 /// A host of many containers has an interface for each: those beyond are left out.
-const MOST_INTERFACES: usize = 64;
+const MAX_INTERFACES: usize = 64;
 /// A link's speed is asked of its driver: seldom. In readings.
 const LINK_EVERY: u64 = 64;
 
@@ -30,7 +30,7 @@ struct Link {
 }
 
 /// A line of `/proc/PID/net/dev`: (bytes, packets, errors, drops) each way.
-struct Counted<'t> {
+struct Counters<'t> {
     name: &'t str,
     fields: Vec<u64>,
 }
@@ -42,7 +42,7 @@ impl Interfaces {
         self.readings += 1;
         let sysfs = sysfs(kernel, pid);
         let mut seen = HashMap::new();
-        for counted in table.lines().filter_map(Counted::parse).take(MOST_INTERFACES) {
+        for counted in table.lines().filter_map(Counters::parse).take(MAX_INTERFACES) {
             let known = self.links.remove(counted.name);
             let read = || sysfs.as_deref().map(|sysfs| Link::read(sysfs, counted.name)).unwrap_or_default();
             let mut link = known.filter(|_| !fresh).unwrap_or_else(read);
@@ -61,9 +61,9 @@ pub(super) fn is_same_network(kernel: &Kernel, pid: u32) -> bool {
     namespace(kernel.of_process(pid, "ns/net")) == namespace(kernel.proc.join("self/ns/net"))
 }
 
-/// A sysfs's `class/net` that shows the broker's network; none where there is none. A sysfs shows the network namespace of whoever
-/// mounted it, and each namespace's is a file system of its own (`sysfs_init_fs_context`, fs/sysfs/mount.c): a broker in another
-/// namespace that sees this process's sysfs has none that tells of its own.
+/// A sysfs's `class/net` that shows the broker's network; none where there is none. A sysfs shows the network namespace of its
+/// mounter, and each namespace's is a separate file system (`sysfs_init_fs_context`, fs/sysfs/mount.c): a broker in another
+/// namespace that sees this process's sysfs has none that shows the other.
 pub(super) fn sysfs(kernel: &Kernel, pid: u32) -> Option<PathBuf> {
     if is_same_network(kernel, pid) {
         return Some(kernel.sys.join("class/net"));
@@ -91,7 +91,7 @@ impl Link {
     }
 }
 
-impl<'t> Counted<'t> {
+impl<'t> Counters<'t> {
     fn parse(line: &'t str) -> Option<Self> {
         let (name, counters) = line.split_once(':')?;
         let fields: Vec<u64> = counters.split_whitespace().map_while(|word| word.parse().ok()).collect();

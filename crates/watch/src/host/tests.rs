@@ -1,14 +1,16 @@
 //! Whole readings from snapshots of the kernel's files.
 
+pub(super) mod fixture;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 
 use model::{Event, HostScope, Nanos};
 
-use super::fixture::Fixture;
 use super::metrics::{METRICS, is_listed};
 use super::{BrokerProcess, Sampler};
 use crate::thread_names::ThreadNames;
+use fixture::Fixture;
 
 type Samples = BTreeMap<(HostScopeName, String, String), f64>;
 type HostScopeName = &'static str;

@@ -13,7 +13,7 @@ use super::text::{self, Kernel};
 use crate::thread_names::NameReader;
 
 /// More threads than this are not looked at: a broker has one or two hundred.
-const MOST_THREADS: usize = 8_192;
+const MAX_THREADS: usize = 8_192;
 /// A thread is started first and named then: its name is read again at its second and third reading, and now
 /// and again afterwards. In readings.
 const NAME_EVERY: u32 = 60;
@@ -58,7 +58,7 @@ impl Threads {
         let mut roles: BTreeMap<&'static str, Done> = BTreeMap::new();
         let tasks = fs::read_dir(kernel.of_process(pid, "task")).into_iter().flatten().flatten();
         let mut path = kernel.of_process(pid, "task");
-        for task in tasks.take(MOST_THREADS) {
+        for task in tasks.take(MAX_THREADS) {
             let name = task.file_name();
             let Some(tid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
             path.push(&name);

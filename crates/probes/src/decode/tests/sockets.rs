@@ -4,11 +4,11 @@ use model::Event::{SocketOp, TcpEvent};
 use model::{ClockOffset, SocketOpKind, TcpEventKind};
 
 use crate::bpf::probes::types::event_kind;
-use crate::decode::{Decoded, Decoder};
+use crate::decode::{Decoder, Decoding};
 use crate::event::Event;
 use crate::stacks::Stacks;
 
-fn decode(bytes: &[u8]) -> Decoded {
+fn decode(bytes: &[u8]) -> Decoding {
     Decoder::new(4711, Some(250), ClockOffset::from_ns(0), Stacks::default()).decode(bytes)
 }
 
@@ -39,7 +39,7 @@ fn socket(op: u8, result: i32, ends: &[u8]) -> Vec<u8> {
 #[test]
 fn a_read_from_an_ipv4_connection() {
     let bytes = socket(2, 100, &ends(mapped(1), mapped(7)));
-    let Decoded::Event(Event::Row(SocketOp(op))) = decode(&bytes) else { panic!() };
+    let Decoding::Event(Event::Row(SocketOp(op))) = decode(&bytes) else { panic!() };
     assert_eq!((op.start.0, op.end.0), (5, 9));
     assert_eq!((op.pid, op.tid, &*op.thread), (4712, 17, "data-plane-kafk"));
     assert_eq!((op.op, op.bytes, op.peer_window), (SocketOpKind::Read, Some(100), None));
@@ -55,7 +55,7 @@ fn writes_say_what_the_peer_could_take() {
     let both = ends([0xfd; 16], [0xfe; 16]);
     for (number, kind) in [(1, SocketOpKind::Write), (3, SocketOpKind::Sendfile), (4, SocketOpKind::Sendfile)]
     {
-        let Decoded::Event(Event::Row(SocketOp(op))) = decode(&socket(number, -32, &both)) else { panic!() };
+        let Decoding::Event(Event::Row(SocketOp(op))) = decode(&socket(number, -32, &both)) else { panic!() };
         assert_eq!((op.op, op.bytes, op.errno, op.peer_window), (kind, None, Some(32), Some(64_000)));
         assert!(op.local.is_ipv6() && op.remote.is_ipv6(), "{op:?}");
         assert_eq!((op.local.port(), op.remote.port()), (9092, 41234));
@@ -68,7 +68,7 @@ fn what_went_wrong_is_named() {
         [(1, TcpEventKind::Retransmit), (2, TcpEventKind::ZeroWindow), (3, TcpEventKind::NoWindowScaling)]
     {
         let bytes = trouble(number, &ends(mapped(1), mapped(7)));
-        let Decoded::Event(Event::Row(TcpEvent(trouble))) = decode(&bytes) else { panic!() };
+        let Decoding::Event(Event::Row(TcpEvent(trouble))) = decode(&bytes) else { panic!() };
         assert_eq!((trouble.at.0, trouble.kind), (77, kind));
         assert_eq!((trouble.local.unwrap().port(), trouble.remote.unwrap().port()), (9092, 41234));
     }
@@ -77,13 +77,13 @@ fn what_went_wrong_is_named() {
 #[test]
 fn what_is_unknown_or_too_short_is_neither() {
     let both = ends(mapped(1), mapped(7));
-    assert_eq!(decode(&socket(5, 1, &both)), Decoded::Unknown, "no socket is copied");
-    assert_eq!(decode(&trouble(4, &both)), Decoded::Unknown);
+    assert_eq!(decode(&socket(5, 1, &both)), Decoding::Unknown, "no socket is copied");
+    assert_eq!(decode(&trouble(4, &both)), Decoding::Unknown);
     let whole = [socket(2, 1, &both), trouble(1, &both)];
     for bytes in whole {
-        assert_ne!(decode(&bytes), Decoded::Unknown);
+        assert_ne!(decode(&bytes), Decoding::Unknown);
         for length in 0..bytes.len() {
-            assert_eq!(decode(&bytes[..length]), Decoded::Unknown, "{length} bytes");
+            assert_eq!(decode(&bytes[..length]), Decoding::Unknown, "{length} bytes");
         }
     }
 }
@@ -98,7 +98,7 @@ fn a_result_is_bytes_or_an_error_as_the_caller_gets_it() {
         (-512, None, Some(4)),
         (i32::MIN, None, None),
     ] {
-        let Decoded::Event(Event::Row(SocketOp(op))) = decode(&socket(1, result, &ends)) else { panic!() };
+        let Decoding::Event(Event::Row(SocketOp(op))) = decode(&socket(1, result, &ends)) else { panic!() };
         assert_eq!((op.bytes, op.errno), (bytes, errno), "{result}");
     }
 }
@@ -107,6 +107,6 @@ fn a_result_is_bytes_or_an_error_as_the_caller_gets_it() {
 fn times_are_on_the_clock_of_the_events() {
     let mut decoder = Decoder::new(4711, None, ClockOffset::from_ns(1_000), Stacks::default());
     let bytes = socket(1, 1, &ends(mapped(1), mapped(7)));
-    let Decoded::Event(Event::Row(SocketOp(op))) = decoder.decode(&bytes) else { panic!() };
+    let Decoding::Event(Event::Row(SocketOp(op))) = decoder.decode(&bytes) else { panic!() };
     assert_eq!((op.start.0, op.latency().0), (1_005, 4));
 }

@@ -35,7 +35,7 @@ mod tests {
     use model::Ext4;
 
     use super::features;
-    use crate::host::fixture::Fixture;
+    use crate::host::tests::fixture::Fixture;
 
     fn device(fixture: &Fixture, name: &str, magic: u16, bits: u32) -> PathBuf {
         let mut image = vec![0; 2048];

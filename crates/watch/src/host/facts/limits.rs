@@ -23,7 +23,7 @@ mod tests {
     use model::Limits;
 
     use super::of;
-    use crate::host::fixture::Fixture;
+    use crate::host::tests::fixture::Fixture;
 
     #[test]
     fn soft_limits_are_read() {

@@ -1,56 +1,55 @@
 //! The interfaces of the broker's network namespace: MTU and speed. Does not count what they carry.
 
 use std::io;
-use std::path::Path;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use model::{Interface, Known, Pid};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-use super::{Kernel, entries, netlink, text};
+use super::{Kernel, entries, text};
 use crate::host::interfaces::{is_same_network, sysfs};
+use crate::network;
 
 /// A host of many containers has an interface for each: those beyond are left out.
-pub(super) const MOST_INTERFACES: usize = 64;
+const MAX_INTERFACES: usize = 64;
 
 /// Those that are no loopback, by name.
 pub(super) fn of(kernel: &Kernel, pid: Pid) -> Known<Vec<Interface>> {
-    asking(kernel, pid, || netlink::interfaces(pid))
+    find(kernel, pid, || network::within(pid, mount_sysfs)?)
 }
 
-/// Another namespace is asked itself, where it may be entered. Its sysfs, where it has one, knows speeds, and else must do.
-fn asking(
-    kernel: &Kernel,
-    pid: Pid,
-    ask: impl FnOnce() -> io::Result<Vec<Interface>>,
-) -> Known<Vec<Interface>> {
+/// Of another namespace by a sysfs of that one, where it may be entered, else by the sysfs that the broker sees.
+fn find(kernel: &Kernel, pid: Pid, mount: impl FnOnce() -> io::Result<OwnedFd>) -> Known<Vec<Interface>> {
     if is_same_network(kernel, pid) {
         return shown(&kernel.sys.join("class/net"));
     }
-    match (ask(), sysfs(kernel, pid)) {
-        (Ok(asked), Some(dir)) => Ok(with_speeds(asked, &shown(&dir).unwrap_or_default())),
-        (Ok(asked), None) => Ok(asked),
+    match (mount(), sysfs(kernel, pid)) {
+        (Ok(mount), _) => {
+            shown(&PathBuf::from(format!("/proc/self/fd/{}/class/net", mount.as_fd().as_raw_fd())))
+        }
         (Err(_), Some(dir)) => shown(&dir),
         (Err(error), None) => Err(format!(
-            "the broker runs in a network namespace that cannot be asked ({error}; it takes CAP_SYS_ADMIN), and the sysfs that it \
-             sees shows another's"
+            "the broker runs in a network namespace that cannot be entered ({error}; it takes CAP_SYS_ADMIN), and the sysfs \
+             that it sees shows another's"
         )
         .into()),
     }
+}
+
+/// Mounts a sysfs that shows this thread's network namespace (`sysfs_init_fs_context`, fs/sysfs/mount.c). It is in no directory
+/// and goes away with the descriptor.
+fn mount_sysfs() -> io::Result<OwnedFd> {
+    let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(context.as_fd())?;
+    Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_RDONLY)?)
 }
 
 /// What a sysfs shows.
 fn shown(dir: &Path) -> Known<Vec<Interface>> {
     let mut names = entries(dir)?;
     names.sort();
-    Ok(names.iter().filter_map(|name| interface(&dir.join(name))).take(MOST_INTERFACES).collect())
-}
-
-/// Speeds of those that are shown alike.
-fn with_speeds(mut asked: Vec<Interface>, shown: &[Interface]) -> Vec<Interface> {
-    for one in &mut asked {
-        let alike = shown.iter().find(|other| other.name == one.name && other.mtu_bytes == one.mtu_bytes);
-        one.speed_bits_per_second = alike.and_then(|other| other.speed_bits_per_second);
-    }
-    asked
+    Ok(names.iter().filter_map(|name| interface(&dir.join(name))).take(MAX_INTERFACES).collect())
 }
 
 fn interface(dir: &Path) -> Option<Interface> {
@@ -72,12 +71,14 @@ fn interface(dir: &Path) -> Option<Interface> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io;
+    use std::os::fd::OwnedFd;
 
     use model::Interface;
 
-    use super::{asking, of};
-    use crate::host::fixture::Fixture;
+    use super::{find, of};
+    use crate::host::tests::fixture::Fixture;
 
     /// A host whose `eth0` carries 1,500 bytes at 10 Gbit/s.
     fn host(test: &str) -> Fixture {
@@ -94,12 +95,8 @@ mod tests {
         fixture
     }
 
-    fn told(found: &[Interface]) -> Vec<(&str, u32, Option<u64>)> {
+    fn fields(found: &[Interface]) -> Vec<(&str, u32, Option<u64>)> {
         found.iter().map(|one| (&*one.name, one.mtu_bytes, one.speed_bits_per_second)).collect()
-    }
-
-    fn asked(mtu_bytes: u32) -> Vec<Interface> {
-        vec![Interface { name: "eth0".into(), mtu_bytes, speed_bits_per_second: None }]
     }
 
     #[test]
@@ -114,38 +111,41 @@ mod tests {
             fixture.file(name, text);
         }
         let found = of(&fixture.kernel(), 7).unwrap();
-        assert_eq!(told(&found), [("eth0", 1_500, Some(10_000_000_000)), ("veth1", 9_000, None)]);
+        assert_eq!(fields(&found), [("eth0", 1_500, Some(10_000_000_000)), ("veth1", 9_000, None)]);
     }
 
-    /// Its `eth0` is another than this host's: the files that both see are this host's.
+    fn no_mount() -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
     #[test]
-    fn another_namespace_is_asked_itself_and_never_taken_for_the_host_s() {
+    fn another_namespace_is_never_taken_for_the_host_s() {
         let fixture = host("links-elsewhere");
         fixture.link("proc/self/ns/net", "net:[1]");
         fixture.link("proc/7/ns/net", "net:[2]");
         fixture.link("proc/7/root/sys", "../../../sys");
-        let kernel = fixture.kernel();
-        let found = asking(&kernel, 7, || Ok(asked(1_400))).unwrap();
-        assert_eq!(told(&found), [("eth0", 1_400, None)]);
-        let refused = asking(&kernel, 7, || Err(io::ErrorKind::PermissionDenied.into())).unwrap_err();
+        let refused = find(&fixture.kernel(), 7, no_mount).unwrap_err();
         assert!(refused.contains("CAP_SYS_ADMIN") && refused.lines().count() == 1, "{refused}");
     }
 
     #[test]
-    fn a_sysfs_of_its_own_tells_speeds_and_stands_in_for_the_namespace() {
+    fn a_mounted_sysfs_shows_the_namespace() {
+        let fixture = host("links-mounted");
+        fixture.link("proc/self/ns/net", "net:[1]");
+        fixture.link("proc/7/ns/net", "net:[2]");
+        let mount = || Ok(File::open(fixture.path("sys"))?.into());
+        let found = find(&fixture.kernel(), 7, mount).unwrap();
+        assert_eq!(fields(&found), [("eth0", 1_500, Some(10_000_000_000))]);
+    }
+
+    #[test]
+    fn the_brokers_sysfs_stands_in_for_a_namespace_that_cannot_be_entered() {
         let fixture = host("links-own-sysfs");
         fixture.link("proc/self/ns/net", "net:[1]");
         fixture.link("proc/7/ns/net", "net:[2]");
         // Another file system than the fixture's, with nothing below it: any will do.
         fixture.link("proc/7/root/sys", "/proc/self");
-        let kernel = fixture.kernel();
-        let found = asking(&kernel, 7, || Ok(asked(1_400))).unwrap();
-        assert_eq!(told(&found), [("eth0", 1_400, None)]);
-        let unreadable = asking(&kernel, 7, || Err(io::ErrorKind::PermissionDenied.into())).unwrap_err();
+        let unreadable = find(&fixture.kernel(), 7, no_mount).unwrap_err();
         assert!(unreadable.contains("root/sys/class/net"), "{unreadable}");
-        let shown =
-            |mtu_bytes| vec![Interface { speed_bits_per_second: Some(25), ..asked(mtu_bytes).remove(0) }];
-        assert_eq!(told(&super::with_speeds(asked(1_400), &shown(1_400))), [("eth0", 1_400, Some(25))]);
-        assert_eq!(told(&super::with_speeds(asked(1_400), &shown(9_000))), [("eth0", 1_400, None)]);
     }
 }

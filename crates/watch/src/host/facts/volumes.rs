@@ -17,7 +17,7 @@ pub(super) fn under(kernel: &Kernel, dev: &Path, log_dirs: &[PathBuf]) -> Vec<Vo
 
 fn volume(kernel: &Kernel, dev: &Path, dir: &Path, mounts: &Known<String>) -> Volume {
     let found = mounts.clone().and_then(|mounts| {
-        let mount = fs::canonicalize(dir).ok().and_then(|dir| Mounted::holding(&mounts, &dir));
+        let mount = fs::canonicalize(dir).ok().and_then(|dir| Mount::holding(&mounts, &dir));
         mount.ok_or_else(|| format!("{}: no mount holds it", dir.display()).into())
     });
     let number = devices::holding(dir, mounts.as_deref().unwrap_or_default());
@@ -50,12 +50,12 @@ fn name(kernel: &Kernel, (major, minor): Number) -> Option<String> {
 
 /// The part of a line of `/proc/PID/mountinfo` (`proc_pid_mountinfo(5)`) that says how a directory is mounted.
 #[derive(Debug, PartialEq)]
-struct Mounted {
+struct Mount {
     fs: String,
     options: Vec<Arc<str>>,
 }
 
-impl Mounted {
+impl Mount {
     /// The nearest mount above a path; of several on one point the last, which hides the others.
     fn holding(mounts: &str, path: &Path) -> Option<Self> {
         let above = mounts.lines().filter_map(|line| {
@@ -81,8 +81,8 @@ impl Mounted {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use super::{Mounted, under};
-    use crate::host::fixture::Fixture;
+    use super::{Mount, under};
+    use crate::host::tests::fixture::Fixture;
 
     const MOUNTS: &str = "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n\
                           24 21 8:16 / /data\\0401 rw,noatime master:1 - ext4 /dev/sdb rw,data=writeback\n\
@@ -90,15 +90,15 @@ mod tests {
 
     #[test]
     fn a_directory_is_on_the_nearest_mount_that_is_not_hidden() {
-        let of = |path: &str| Mounted::holding(MOUNTS, Path::new(path)).unwrap();
+        let of = |path: &str| Mount::holding(MOUNTS, Path::new(path)).unwrap();
         let data = of("/data 1/kafka");
         assert_eq!((&*data.fs, data.options.last().unwrap().as_ref()), ("xfs", "logbsize=32k"));
         assert_eq!(
             of("/data").options.iter().map(|option| &**option).collect::<Vec<_>>(),
             ["rw", "relatime", "rw"]
         );
-        assert_eq!(Mounted::holding("", Path::new("/")), None);
-        assert_eq!(Mounted::parse("21 1 8:1 / / rw"), None);
+        assert_eq!(Mount::holding("", Path::new("/")), None);
+        assert_eq!(Mount::parse("21 1 8:1 / / rw"), None);
     }
 
     #[test]

@@ -4,34 +4,34 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use super::text::Kernel;
+use crate::host::text::Kernel;
 
-pub(super) struct Fixture(PathBuf);
+pub(in crate::host) struct Fixture(PathBuf);
 
 impl Fixture {
-    pub(super) fn new(test: &str) -> Self {
+    pub(in crate::host) fn new(test: &str) -> Self {
         let dir = std::env::temp_dir().join(format!("brokerscope-host-{test}-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         Self(dir)
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(in crate::host) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    pub(super) fn file(&self, name: &str, text: &str) {
+    pub(in crate::host) fn file(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    pub(super) fn link(&self, name: &str, target: &str) {
+    pub(in crate::host) fn link(&self, name: &str, target: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         symlink(target, path).unwrap();
     }
 
-    pub(super) fn kernel(&self) -> Kernel {
+    pub(in crate::host) fn kernel(&self) -> Kernel {
         Kernel { proc: self.path("proc"), sys: self.path("sys") }
     }
 }
