@@ -11,7 +11,8 @@ use model::{FileKind, TopicPartition};
 use probes::event::{FilePath, PathArgument};
 
 use crate::mapped::MappedFiles;
-use crate::mounts::{DeviceNumber, Inside, Mounts, below};
+use crate::mountinfo::DeviceNumber;
+use crate::mounts::{Inside, Mounts, below};
 
 /// A file as the broker means it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ mod jvm_probes;
 mod kernel;
 mod mapped;
 mod memory;
+mod mountinfo;
 mod mounts;
 pub mod network;
 mod packets;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::mounts::DeviceNumber;
+use crate::mountinfo::DeviceNumber;
 
 /// Reading the mappings of a process with many holds its faults up: not more often than this.
 const AGAIN: Duration = Duration::from_secs(10);

@@ -9,28 +9,13 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-/// A file system's device, as the kernel numbers it.
-pub(crate) type DeviceNumber = (u32, u32);
+use crate::mountinfo::{self, DeviceNumber, Mount};
 
 /// A file or directory by where it is in its file system: components joined by `/`, without a leading one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Inside {
     pub(crate) device: DeviceNumber,
     pub(crate) path: String,
-}
-
-/// One line of `/proc/PID/mountinfo` (`Documentation/filesystems/proc.rst`, 3.5).
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Mount {
-    id: u64,
-    device: DeviceNumber,
-    /// What of the file system is mounted, as [`Inside::path`].
-    root: String,
-    /// Where.
-    point: String,
-    fs: String,
-    source: String,
-    options: String,
 }
 
 /// What a process has mounted.
@@ -45,7 +30,7 @@ impl Mounts {
     /// Those of a process, and of this one. What cannot be read is empty.
     pub(crate) fn of(pid: u32) -> Self {
         let read = |process: &str| fs::read_to_string(format!("/proc/{process}/mountinfo"));
-        let parse = |text: String| text.lines().filter_map(parse_mount).collect();
+        let parse = |text: String| mountinfo::parse(&text);
         Self {
             pid,
             own: read("self").map(parse).unwrap_or_default(),
@@ -84,14 +69,14 @@ impl Mounts {
         // Seen from here, or from the root of the mounts that it is in.
         let path = fs::read_link(format!("/proc/self/fd/{fd}")).ok()?.to_str()?.to_owned();
         let mount = self.own.iter().chain(&self.theirs).find(|mount| mount.id == id)?;
-        mount.inside(&path)
+        inside(mount, &path)
     }
 
     /// Where a path of the process is, by the names alone.
     pub(crate) fn inside_by_name(&self, path: &str) -> Option<Inside> {
         let above = self.theirs.iter().filter(|mount| below(path, &mount.point).is_some());
         // Of several on one point, the last one hides the others.
-        above.max_by_key(|mount| mount.point.len())?.inside(path)
+        inside(above.max_by_key(|mount| mount.point.len())?, path)
     }
 
     /// What the process calls a file, if it can see it.
@@ -112,7 +97,7 @@ impl Mounts {
     pub(crate) fn block_device(&self, device: DeviceNumber) -> Option<DeviceNumber> {
         let mount = self.mounted(device)?;
         if mount.fs == "overlay" {
-            let upper = mount.options.split(',').find_map(|option| option.strip_prefix("upperdir="))?;
+            let upper = mount.upper_directory()?;
             return Some(number(fs::metadata(upper).ok()?.dev()));
         }
         if !mount.source.starts_with("/dev/") {
@@ -132,11 +117,9 @@ impl Mounts {
     }
 }
 
-impl Mount {
-    fn inside(&self, path: &str) -> Option<Inside> {
-        let rest = below(path, &self.point)?;
-        Some(Inside { device: self.device, path: join(&self.root, rest).trim_start_matches('/').to_owned() })
-    }
+fn inside(mount: &Mount, path: &str) -> Option<Inside> {
+    let rest = below(path, &mount.point)?;
+    Some(Inside { device: mount.device, path: join(&mount.root, rest).trim_start_matches('/').to_owned() })
 }
 
 /// What follows a directory in a path: empty for the directory itself, none if it is not below it.
@@ -163,46 +146,14 @@ pub fn device_of(directory: &Path) -> Option<(u32, u32)> {
     fs::metadata(directory).ok().map(|found| number(found.dev()))
 }
 
-fn number(device: u64) -> DeviceNumber {
+pub(crate) fn number(device: u64) -> DeviceNumber {
     (rustix::fs::major(device), rustix::fs::minor(device))
-}
-
-/// `36 35 98:0 /root /point rw,noatime master:1 - ext4 /dev/sda rw,errors=continue`
-fn parse_mount(line: &str) -> Option<Mount> {
-    let (front, back) = line.split_once(" - ")?;
-    let mut front = front.split(' ');
-    let id = front.next()?.parse().ok()?;
-    let (major, minor) = front.nth(1)?.split_once(':')?;
-    let root = unescape(front.next()?);
-    let point = unescape(front.next()?);
-    let mut back = back.split(' ');
-    Some(Mount {
-        id,
-        device: (major.parse().ok()?, minor.parse().ok()?),
-        root: root.trim_start_matches('/').to_owned(),
-        point,
-        fs: back.next()?.to_owned(),
-        source: unescape(back.next()?),
-        options: unescape(back.next().unwrap_or_default()),
-    })
-}
-
-/// Blanks and backslashes are written as `\040` and so on (`mangle_path`, `fs/seq_file.c`).
-fn unescape(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
-        let code = digits.filter(|_| byte == b'\\').and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        bytes.push(code.unwrap_or(byte));
-        rest = if code.is_some() { after.get(3..).unwrap_or_default() } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Inside, Mounts, below, parse_mount};
+    use super::{Inside, Mounts, below};
+    use crate::mountinfo;
 
     const MOUNTINFO: &str = "21 1 8:1 / / rw - ext4 /dev/sda1 rw
 22 21 0:45 /@data /srv rw,noatime shared:5 - btrfs /dev/loop7 rw,subvol=/@data
@@ -212,7 +163,7 @@ mod tests {
 ";
 
     fn mounts() -> Mounts {
-        Mounts { pid: 1, own: Vec::new(), theirs: MOUNTINFO.lines().filter_map(parse_mount).collect() }
+        Mounts { pid: 1, own: Vec::new(), theirs: mountinfo::parse(MOUNTINFO) }
     }
 
     fn inside(device: (u32, u32), path: &str) -> Inside {
@@ -263,7 +214,7 @@ mod tests {
     #[test]
     fn what_is_no_mount_is_none() {
         for line in ["", "1 2 3", "21 1 8 / / rw - ext4 /dev/sda1 rw", "21 1 8:1 / / rw ext4 /dev/sda1 rw"] {
-            assert_eq!(parse_mount(line), None, "{line}");
+            assert_eq!(mountinfo::parse(line), [], "{line}");
         }
     }
 }

@@ -353,5 +353,7 @@ fn stop_all(
         let Ok(Some(event)) = queue.next(Duration::ZERO) else { break };
         rest(Some(event));
     }
-    sources.into_iter().for_each(|source| summary.add(source.join()));
+    for source in sources {
+        summary.add(source.join());
+    }
 }

@@ -11,6 +11,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::figures::{Figure, Figures};
 use super::pressure;
 use super::text::{self, Kernel};
+use crate::mountinfo::{self, Mount};
 
 /// Has the calling thread see groups as the host's first process does. From within a container with a cgroup namespace
 /// a broker's group in another one has no name (`cgroup_namespaces(7)`). Takes `CAP_SYS_ADMIN`, and the host's process ids;
@@ -43,7 +44,7 @@ impl Cgroup {
     /// The groups of a process: what they are called and where this process finds them.
     pub(super) fn of(kernel: &Kernel, pid: u32) -> Self {
         let memberships = text::read(&kernel.of_process(pid, "cgroup")).unwrap_or_default();
-        let mounts = text::read(&kernel.proc.join("self/mountinfo")).unwrap_or_default();
+        let mounts = mountinfo::parse(&text::read(&kernel.proc.join("self/mountinfo")).unwrap_or_default());
         let mut cgroup = Self::default();
         for line in memberships.lines() {
             // `4:memory:/user.slice`; `0::/user.slice` is version 2 (cgroups(7)).
@@ -54,7 +55,7 @@ impl Cgroup {
         cgroup
     }
 
-    fn joined(&mut self, mounts: &str, controllers: &str, path: &str) {
+    fn joined(&mut self, mounts: &[Mount], controllers: &str, path: &str) {
         let has = |controller| controllers.split(',').any(|name| name == controller);
         let found = || directory(mounts, controllers, path);
         if controllers.is_empty() {
@@ -192,28 +193,20 @@ fn block_io_v1(dir: &Path, figure: &mut Figure<'_>) {
 }
 
 /// The directory of a group: below the mount of its hierarchy, which may show a part of it only.
-fn directory(mounts: &str, controllers: &str, path: &str) -> Option<PathBuf> {
-    mounts.lines().find_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let mut mount = before.split(' ').skip(3);
-        let (root, point) = (mount.next()?, mount.next()?);
-        let mut kind = after.split(' ');
-        let is_wanted = match kind.next()? {
-            "cgroup2" => controllers.is_empty(),
-            "cgroup" => {
-                let options = kind.nth(1).unwrap_or_default();
-                !controllers.is_empty()
-                    && controllers.split(',').all(|name| options.split(',').any(|o| o == name))
-            }
-            _ => false,
-        };
-        if !is_wanted {
-            return None;
+fn directory(mounts: &[Mount], controllers: &str, path: &str) -> Option<PathBuf> {
+    let is_hierarchy = |mount: &Mount| match mount.fs.as_str() {
+        "cgroup2" => controllers.is_empty(),
+        "cgroup" => {
+            let has = |name| mount.options.split(',').any(|option| option == name);
+            !controllers.is_empty() && controllers.split(',').all(has)
         }
-        let below = Path::new(path).strip_prefix(root).ok()?;
+        _ => false,
+    };
+    mounts.iter().filter(|mount| is_hierarchy(mount)).find_map(|mount| {
+        let below = Path::new(path).strip_prefix(Path::new("/").join(&mount.root)).ok()?;
         // A group outside the reader's cgroup namespace begins with `..` (cgroup_namespaces(7)).
         let inside = below.components().all(|part| matches!(part, Component::Normal(_) | Component::RootDir));
-        inside.then(|| Path::new(point).join(below))
+        inside.then(|| Path::new(&mount.point).join(below))
     })
 }
 
@@ -221,7 +214,7 @@ fn directory(mounts: &str, controllers: &str, path: &str) -> Option<PathBuf> {
 mod tests {
     use std::path::PathBuf;
 
-    use super::{Cgroup, directory};
+    use super::{Cgroup, directory, mountinfo};
     use crate::host::tests::fixture::Fixture;
 
     #[test]
@@ -264,7 +257,11 @@ mod tests {
             ("", "/../../other", None),
             ("blkio", "/", None),
         ] {
-            assert_eq!(directory(MOUNTS, controllers, path), dir.map(PathBuf::from), "{controllers}:{path}");
+            assert_eq!(
+                directory(&mountinfo::parse(MOUNTS), controllers, path),
+                dir.map(PathBuf::from),
+                "{controllers}:{path}"
+            );
         }
     }
 }

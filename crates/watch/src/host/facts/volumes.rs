@@ -7,22 +7,21 @@ use std::sync::Arc;
 use model::{Known, Volume};
 
 use super::{Kernel, ext4, read};
-use crate::host::devices::{self, Number};
+use crate::host::devices;
+use crate::mountinfo::{self, DeviceNumber, Mount};
 
 /// One a log dir, in their order.
 pub(super) fn under(kernel: &Kernel, dev: &Path, log_dirs: &[PathBuf]) -> Vec<Volume> {
-    let mounts = read(&kernel.proc.join("self/mountinfo"));
+    let mounts = read(&kernel.proc.join("self/mountinfo")).map(|text| mountinfo::parse(&text));
     log_dirs.iter().map(|dir| volume(kernel, dev, dir, &mounts)).collect()
 }
 
-fn volume(kernel: &Kernel, dev: &Path, dir: &Path, mounts: &Known<String>) -> Volume {
-    let found = mounts.clone().and_then(|mounts| {
-        let mount = fs::canonicalize(dir).ok().and_then(|dir| Mount::holding(&mounts, &dir));
-        mount.ok_or_else(|| format!("{}: no mount holds it", dir.display()).into())
-    });
-    let number = devices::holding(dir, mounts.as_deref().unwrap_or_default());
+fn volume(kernel: &Kernel, dev: &Path, dir: &Path, mounts: &Known<Vec<Mount>>) -> Volume {
+    let known: &[Mount] = mounts.as_deref().unwrap_or_default();
+    let holding = fs::canonicalize(dir).ok().and_then(|dir| holding(known, &dir));
+    let number = devices::holding(dir, known);
     let device = number.and_then(|number| name(kernel, number)).unwrap_or_default();
-    let fs: Arc<str> = found.as_ref().map_or("", |mount| &mount.fs).into();
+    let fs: Arc<str> = holding.map_or("", |mount| &mount.fs).into();
     let ext4 = match &*fs {
         "ext4" if device.is_empty() => Err("its device has no name".into()),
         // The kernel writes a slash in a device's name as an exclamation mark.
@@ -33,55 +32,42 @@ fn volume(kernel: &Kernel, dev: &Path, dir: &Path, mounts: &Known<String>) -> Vo
     Volume {
         log_dir: dir.display().to_string().into(),
         disks: number
-            .map(|number| devices::disks(kernel, number, mounts.as_deref().unwrap_or_default()))
+            .map(|number| devices::disks(kernel, number, known))
             .ok_or("its device is not known".into()),
         device: device.into(),
         fs,
-        options: found.map(|mount| mount.options),
+        options: match (mounts, holding) {
+            (Err(why), _) => Err(why.clone()),
+            (Ok(_), None) => Err(format!("{}: no mount holds it", dir.display()).into()),
+            (Ok(_), Some(mount)) => Ok(options(mount)),
+        },
         ext4,
     }
 }
 
+/// The nearest mount above a path; of several on one point the last, which hides the others.
+fn holding<'m>(mounts: &'m [Mount], path: &Path) -> Option<&'m Mount> {
+    let above = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    above.max_by_key(|mount| Path::new(&mount.point).components().count())
+}
+
+/// Those of the mount, then those of the file system.
+fn options(mount: &Mount) -> Vec<Arc<str>> {
+    let all = mount.own_options.split(',').chain(mount.options.split(','));
+    all.filter(|option| !option.is_empty()).map(Into::into).collect()
+}
+
 /// The kernel's name of a device: `/sys/dev/block/8:1` is a link to its directory.
-fn name(kernel: &Kernel, (major, minor): Number) -> Option<String> {
+fn name(kernel: &Kernel, (major, minor): DeviceNumber) -> Option<String> {
     let target = fs::read_link(kernel.sys.join(format!("dev/block/{major}:{minor}"))).ok()?;
     Some(target.file_name()?.to_string_lossy().into_owned())
-}
-
-/// The part of a line of `/proc/PID/mountinfo` (`proc_pid_mountinfo(5)`) that says how a directory is mounted.
-#[derive(Debug, PartialEq)]
-struct Mount {
-    fs: String,
-    options: Vec<Arc<str>>,
-}
-
-impl Mount {
-    /// The nearest mount above a path; of several on one point the last, which hides the others.
-    fn holding(mounts: &str, path: &Path) -> Option<Self> {
-        let above = mounts.lines().filter_map(|line| {
-            let point = devices::unescaped(line.split(' ').nth(4)?);
-            path.starts_with(&point).then(|| (point.components().count(), line))
-        });
-        let (_, line) = above.max_by_key(|(depth, _)| *depth)?;
-        Self::parse(line)
-    }
-
-    /// `36 35 98:0 /root /point rw,noatime master:1 - ext4 /dev/sda rw,data=writeback`
-    fn parse(line: &str) -> Option<Self> {
-        let (front, back) = line.split_once(" - ")?;
-        let own = front.split(' ').nth(5)?;
-        let mut back = back.split(' ');
-        let (fs, of_fs) = (back.next()?, back.nth(1).unwrap_or_default());
-        let options = own.split(',').chain(of_fs.split(',')).filter(|option| !option.is_empty());
-        Some(Self { fs: fs.to_owned(), options: options.map(Into::into).collect() })
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use super::{Mount, under};
+    use super::{holding, mountinfo, options, under};
     use crate::host::tests::fixture::Fixture;
 
     const MOUNTS: &str = "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n\
@@ -90,15 +76,14 @@ mod tests {
 
     #[test]
     fn a_directory_is_on_the_nearest_mount_that_is_not_hidden() {
-        let of = |path: &str| Mount::holding(MOUNTS, Path::new(path)).unwrap();
-        let data = of("/data 1/kafka");
-        assert_eq!((&*data.fs, data.options.last().unwrap().as_ref()), ("xfs", "logbsize=32k"));
-        assert_eq!(
-            of("/data").options.iter().map(|option| &**option).collect::<Vec<_>>(),
-            ["rw", "relatime", "rw"]
-        );
-        assert_eq!(Mount::holding("", Path::new("/")), None);
-        assert_eq!(Mount::parse("21 1 8:1 / / rw"), None);
+        let mounts = mountinfo::parse(MOUNTS);
+        let of = |path: &str| {
+            let mount = holding(&mounts, Path::new(path)).unwrap();
+            (mount.fs.as_str(), options(mount).iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(of("/data 1/kafka"), ("xfs", ["rw", "rw", "logbsize=32k"].map(str::to_owned).into()));
+        assert_eq!(of("/data"), ("ext4", ["rw", "relatime", "rw"].map(str::to_owned).into()));
+        assert_eq!(holding(&[], Path::new("/")), None);
     }
 
     #[test]
