@@ -58,13 +58,6 @@ row! {
     }
 }
 
-impl FileOp {
-    /// How long it took.
-    pub fn latency(&self) -> Nanos {
-        self.end - self.start
-    }
-}
-
 named! {
     /// The operations brokerscope watches.
     pub enum FileOpKind {
@@ -138,7 +131,7 @@ row! {
 }
 
 impl Device {
-    /// Whether both are the same device, whatever they are called.
+    /// Whether both are the same device, also where their names differ.
     pub fn is(&self, other: &Self) -> bool {
         self.number() == other.number()
     }
@@ -179,4 +172,9 @@ row! {
         /// Records in the batch.
         records: u32,
     }
+}
+
+lengths! {
+    /// How long it took.
+    FileOp::latency;
 }

@@ -48,62 +48,56 @@ named! {
 /// A value, or in a few words why it is not known (`/proc/7/limits: permission denied`).
 pub type Known<T> = Result<T, Arc<str>>;
 
-/// What one broker runs on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HostFacts {
-    /// The kernel's release (`6.1.0-18-amd64`).
-    pub kernel: Known<Arc<str>>,
-    /// CPUs that are online.
-    pub cpus: Known<u32>,
-    /// How many CPUs the cgroup's quota amounts to; none without a quota.
-    pub cpu_quota: Known<Option<f64>>,
-    /// Memory of the host.
-    pub memory_bytes: Known<u64>,
-    /// The cgroup's limit; none without one.
-    pub memory_limit_bytes: Known<Option<u64>>,
-    /// Swap space of the host.
-    pub swap_bytes: Known<u64>,
-    /// Settings of the kernel by their names (`vm.swappiness`).
-    pub sysctls: Known<BTreeMap<Arc<str>, i64>>,
-    /// Which mode of transparent huge pages is chosen (`always`, `madvise`, `never`).
-    pub huge_pages: Known<Arc<str>>,
-    /// What the log dirs are on, one a log dir.
-    pub volumes: Known<Vec<Volume>>,
-    /// Interfaces of the broker's network namespace, without the loopback.
-    pub interfaces: Known<Vec<Interface>>,
-    /// What the process may have.
-    pub limits: Known<Limits>,
-    /// Files that it has open, sockets among them.
-    pub open_files: Known<u64>,
-    /// Memory areas that it has mapped.
-    pub mapped_areas: Known<u64>,
-    /// The words of the JVM's command line, those from the environment first.
-    pub jvm_arguments: Known<Vec<Arc<str>>>,
-    /// Partitions of which the broker has replicas, or at least those that were seen to be used.
-    pub partitions: Known<u64>,
+/// Declares facts, each known or with the reason why not.
+macro_rules! facts {
+    ($(#[$meta:meta])* pub struct $Facts:ident { $($(#[doc = $doc:literal])+ $fact:ident: $ty:ty,)* }) => {
+        $(#[$meta])*
+        pub struct $Facts { $($(#[doc = $doc])+ pub $fact: Known<$ty>,)* }
+
+        impl $Facts {
+            /// Facts of which none is known, for one reason.
+            pub fn unknown(why: &str) -> Self {
+                let why: Arc<str> = why.into();
+                Self { $($fact: Err(Arc::clone(&why)),)* }
+            }
+        }
+    };
 }
 
-impl HostFacts {
-    /// Those of which nothing is known, for one reason.
-    pub fn unknown(why: &str) -> Self {
-        let why: Arc<str> = why.into();
-        Self {
-            kernel: Err(Arc::clone(&why)),
-            cpus: Err(Arc::clone(&why)),
-            cpu_quota: Err(Arc::clone(&why)),
-            memory_bytes: Err(Arc::clone(&why)),
-            memory_limit_bytes: Err(Arc::clone(&why)),
-            swap_bytes: Err(Arc::clone(&why)),
-            sysctls: Err(Arc::clone(&why)),
-            huge_pages: Err(Arc::clone(&why)),
-            volumes: Err(Arc::clone(&why)),
-            interfaces: Err(Arc::clone(&why)),
-            limits: Err(Arc::clone(&why)),
-            open_files: Err(Arc::clone(&why)),
-            mapped_areas: Err(Arc::clone(&why)),
-            jvm_arguments: Err(Arc::clone(&why)),
-            partitions: Err(why),
-        }
+facts! {
+    /// What one broker runs on.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct HostFacts {
+        /// The kernel's release (`6.1.0-18-amd64`).
+        kernel: Arc<str>,
+        /// CPUs that are online.
+        cpus: u32,
+        /// How many CPUs the cgroup's quota amounts to; none without a quota.
+        cpu_quota: Option<f64>,
+        /// Memory of the host.
+        memory_bytes: u64,
+        /// The cgroup's limit; none without one.
+        memory_limit_bytes: Option<u64>,
+        /// Swap space of the host.
+        swap_bytes: u64,
+        /// Settings of the kernel by their names (`vm.swappiness`).
+        sysctls: BTreeMap<Arc<str>, i64>,
+        /// Which mode of transparent huge pages is chosen (`always`, `madvise`, `never`).
+        huge_pages: Arc<str>,
+        /// What the log dirs are on, one a log dir.
+        volumes: Vec<Volume>,
+        /// Interfaces of the broker's network namespace, without the loopback.
+        interfaces: Vec<Interface>,
+        /// What the process may have.
+        limits: Limits,
+        /// Files that it has open, sockets among them.
+        open_files: u64,
+        /// Memory areas that it has mapped.
+        mapped_areas: u64,
+        /// The words of the JVM's command line, those from the environment first.
+        jvm_arguments: Vec<Arc<str>>,
+        /// Partitions of which the broker has replicas, or at least those that were seen to be used.
+        partitions: u64,
     }
 }
 

@@ -31,11 +31,6 @@ row! {
 }
 
 impl JvmPause {
-    /// How long threads were stopped.
-    pub fn length(&self) -> Nanos {
-        self.end - self.start
-    }
-
     /// Whether two accounts are of one stop: a JVM is in one of each kind at a time.
     pub fn is_same_pause(&self, other: &Self) -> bool {
         let same_process = self.pid == other.pid || self.pid == 0 || other.pid == 0;
@@ -63,7 +58,7 @@ named! {
     pub enum JvmPauseKind {
         /// The collector's work needs it.
         Gc = "gc",
-        /// Something else: the stop is told as a whole, a collection within it too.
+        /// Something else: the pause is one event, also with a collection in it.
         Safepoint = "safepoint",
     }
 }
@@ -91,13 +86,6 @@ row! {
         stack: Arc<str>,
         /// How it was seen.
         source: LockSource as "seen_by",
-    }
-}
-
-impl LockWait {
-    /// How long it waited.
-    pub fn length(&self) -> Nanos {
-        self.end - self.start
     }
 }
 
@@ -151,6 +139,13 @@ named! {
         /// A thread dump: the thread was waiting at that moment, so both ends are the dump's time.
         ThreadDump = "thread-dump",
     }
+}
+
+lengths! {
+    /// How long threads were stopped.
+    JvmPause::length;
+    /// How long it waited.
+    LockWait::length;
 }
 
 #[cfg(test)]

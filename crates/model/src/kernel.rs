@@ -45,11 +45,6 @@ impl BlockIo {
     pub fn queue_time(&self) -> Option<Nanos> {
         self.queued.map(|queued| self.start - queued)
     }
-
-    /// How long the device took: its service time.
-    pub fn latency(&self) -> Nanos {
-        self.end - self.start
-    }
 }
 
 named! {
@@ -79,13 +74,6 @@ row! {
         transaction: u32,
         /// The phases, where `jbd2_run_stats` was seen. Its tracepoint counts in jiffies.
         phases: Option<CommitPhases>,
-    }
-}
-
-impl JournalCommit {
-    /// How long the commit took.
-    pub fn latency(&self) -> Nanos {
-        self.end - self.start
     }
 }
 
@@ -129,13 +117,6 @@ row! {
         dirty_pages: u64,
         /// The set point above which writers are paused, in pages.
         limit_pages: u64,
-    }
-}
-
-impl DirtyThrottle {
-    /// How long the writer was paused.
-    pub fn length(&self) -> Nanos {
-        self.end - self.start
     }
 }
 
@@ -183,13 +164,6 @@ row! {
     }
 }
 
-impl KernelSpan {
-    /// How long the call took.
-    pub fn latency(&self) -> Nanos {
-        self.end - self.start
-    }
-}
-
 named! {
     /// By what a span's ends are known.
     pub enum SpanSource {
@@ -200,4 +174,15 @@ named! {
         /// A stretch off the CPU in it: the call may have begun earlier and ended later.
         OffCpu = "off-cpu",
     }
+}
+
+lengths! {
+    /// How long the commit took.
+    JournalCommit::latency;
+    /// How long the writer was paused.
+    DirtyThrottle::length;
+    /// How long the call took.
+    KernelSpan::latency;
+    /// How long the device took: its service time.
+    BlockIo::latency;
 }

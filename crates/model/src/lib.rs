@@ -47,5 +47,5 @@ pub use verdict::{
 
 /// A thread's id, as [`Pid`]; 0 for one that the pid namespace does not see, as the kernel's own from a container.
 pub type Tid = u32;
-/// A process's id as `/proc` shows it where it was seen: in the pid namespace of whoever watched.
+/// A process's id as `/proc` shows it where it was seen: in the pid namespace of the process that watched.
 pub type Pid = u32;

@@ -30,7 +30,7 @@ named! {
         SegmentRecovery = "segment-recovery",
         /// A log dir has to be recovered, because the broker had not been stopped cleanly.
         Recovery = "recovery",
-        /// The state of a partition's producers was built anew.
+        /// The state of a partition's producers was rebuilt.
         ProducerState = "producer-state",
         /// A coordinator read a partition of its topic.
         CoordinatorLoad = "coordinator-load",

@@ -221,8 +221,7 @@ impl Request {
         self.latency().map(|latency| (latency - ahead).at_least_zero())
     }
 
-    /// The part of the latency in which a fetch that brought data waited for it, no longer than it had asked
-    /// to. Nothing where it is not known when the data came.
+    /// The part of the latency in which a fetch that brought data waited for it, no longer than it allowed. Nothing where it is not known when the data came.
     pub fn waited_for_data(&self) -> Nanos {
         let (Some(data), Some(max_wait_ms)) = (self.data, self.max_wait_ms) else { return Nanos::ZERO };
         if self.min_bytes.is_none_or(|bytes| bytes <= 0) || self.end.is_none() || self.failed() {
@@ -237,7 +236,7 @@ impl Request {
         self.latency().map(|latency| latency - self.waited_for_data())
     }
 
-    /// The longest that a fetch can have waited for data, as far as it had asked for that: also where it is not known
+    /// The longest that a fetch can have waited for data, as far as it allowed that: also where it is not known
     /// when they came.
     pub fn may_have_waited(&self) -> Nanos {
         let known =

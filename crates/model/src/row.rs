@@ -2,7 +2,7 @@
 //! that prints a row, and (in `recording`) the Arrow schema, the builders and the readers.
 //!
 //! [`row!`](crate::row!) declares a row; it also exports the declaration as a macro that hands it to another macro, so
-//! that a crate which stores rows generates static code of its own from the same list. [`named!`](crate::named!)
+//! that a crate which stores rows generates its static code from the same list. [`named!`](crate::named!)
 //! declares an enum whose values have names.
 
 use std::fmt::Display;
@@ -396,4 +396,16 @@ macro_rules! named {
             }
         }
     };
+}
+
+/// Declares how long events took: from their start to their end.
+macro_rules! lengths {
+    ($(#[doc = $doc:literal] $Row:ident::$length:ident;)*) => {$(
+        impl $Row {
+            #[doc = $doc]
+            pub fn $length(&self) -> Nanos {
+                self.end - self.start
+            }
+        }
+    )*};
 }

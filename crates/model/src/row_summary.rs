@@ -9,9 +9,9 @@ use crate::{FileKind, FileOpKind, Nanos, Tid};
 /// An event in outline.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowSummary {
-    /// A request, to whoever chooses.
+    /// A request, for a row filter.
     Request(RequestPosition),
-    /// A request, to whoever asks for what took long.
+    /// A request, to find what took long.
     LongRequest(RequestTiming),
     /// A file operation.
     FileOp(FileOpSummary),
@@ -128,7 +128,7 @@ pub enum RowChoice {
     },
 }
 
-/// Who says what is read.
+/// Selects the rows that are read.
 pub trait RowFilter: Send + Sync {
     /// What is wanted of a row. Of one that is beside all stretches from its start to its end, the gap is that of all moments
     /// in between: the same is wanted of every row of its table and kind that lies within it, whenever that was.

@@ -40,13 +40,6 @@ row! {
     }
 }
 
-impl SocketOp {
-    /// How long it took.
-    pub fn latency(&self) -> Nanos {
-        self.end - self.start
-    }
-}
-
 named! {
     /// The operations on connections.
     pub enum SocketOpKind {
@@ -91,4 +84,9 @@ named! {
         /// A connection found the accept queue full (`ListenOverflows` of the broker's network namespace).
         AcceptQueueOverflow = "accept-queue-overflow",
     }
+}
+
+lengths! {
+    /// How long it took.
+    SocketOp::latency;
 }

@@ -45,13 +45,6 @@ row! {
     }
 }
 
-impl OffCpu {
-    /// How long it was off the CPU.
-    pub fn length(&self) -> Nanos {
-        self.end - self.start
-    }
-}
-
 row! {
     cpu_sample_row =>
     /// One sample.
@@ -96,7 +89,7 @@ pub struct StackTime {
 pub enum CpuState {
     /// It runs.
     On,
-    /// It waits: for whatever its stack says, or for a CPU.
+    /// It waits: for what its stack says, or for a CPU.
     Off,
 }
 
@@ -134,6 +127,11 @@ impl From<&OffCpu> for StackTime {
             count: 1,
         }
     }
+}
+
+lengths! {
+    /// How long it was off the CPU.
+    OffCpu::length;
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ row! {
         root: Arc<str>,
         /// How firmly the evidence is joined.
         confidence: Confidence,
-        /// What was seen, in the order in which it is told.
+        /// What was seen, in the order in which it is shown.
         evidence: Vec<Evidence>,
         /// The partition of the request that the time was lost on, where it was one.
         partition: Option<TopicPartition> as "partition" in Option<AsText<TopicPartition>>,
@@ -256,7 +256,7 @@ row! {
         local: Nanos as "kafka_local_ns",
         /// Until others had done theirs (`remoteTimeMs`).
         remote: Nanos as "kafka_remote_ns",
-        /// How long the client was told to wait, which is no part of the total (`throttleTimeMs`).
+        /// How long the client was asked to wait, which is no part of the total (`throttleTimeMs`).
         throttle: Nanos as "kafka_throttle_ns",
         /// Until a network thread took the response (`responseQueueTimeMs`).
         response_queue: Nanos as "kafka_response_queue_ns",

@@ -17,7 +17,7 @@ use arrow_array::{DictionaryArray, PrimitiveArray, StringArray};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer, ScalarBuffer};
 use model::TopicId;
 
-/// Appends numbers; [`NumberBuilder::finish`] hands the column out and starts anew.
+/// Appends numbers; [`NumberBuilder::finish`] hands the column out and begins the next.
 pub(crate) struct NumberBuilder<T: ArrowPrimitiveType> {
     /// One for each row, or none as long as all are absent.
     values: Vec<T::Native>,
@@ -88,7 +88,7 @@ impl<T: ArrowPrimitiveType> NumberBuilder<T> {
 /// Places to remember texts by: a power of two, more than a broker's threads and busy files.
 const TEXT_SLOTS: usize = 256;
 
-/// Appends text; [`TextBuilder::finish`] hands the column out and starts anew.
+/// Appends text; [`TextBuilder::finish`] hands the column out and begins the next.
 pub(crate) struct TextBuilder {
     keys: NumberBuilder<Int32Type>,
     /// Every text once; its key is its index.
@@ -174,28 +174,28 @@ impl TextBuilder {
 const VALUE_SLOTS: usize = 64;
 
 /// A value, and a number that differs between most values; cheap, and of no other use.
-pub(crate) trait Shown: Copy + Eq + Hash + Display {
+pub(crate) trait TextValue: Copy + Eq + Hash + Display {
     /// The number.
     fn slot(&self) -> usize;
 }
 
-/// Appends values; [`ShownBuilder::finish`] hands the column out and starts anew.
-pub(crate) struct ShownBuilder<V> {
+/// Appends values; [`ValueBuilder::finish`] hands the column out and begins the next.
+pub(crate) struct ValueBuilder<V> {
     texts: TextBuilder,
     keys: HashMap<V, i32, RandomState>,
-    /// The key of a value with that [`Shown::slot`].
+    /// The key of a value with that [`TextValue::slot`].
     slots: Vec<Option<(V, i32)>>,
     text: String,
 }
 
-impl<V> Default for ShownBuilder<V> {
+impl<V> Default for ValueBuilder<V> {
     fn default() -> Self {
         let slots = (0..VALUE_SLOTS).map(|_| None).collect();
         Self { texts: TextBuilder::default(), keys: HashMap::default(), slots, text: String::new() }
     }
 }
 
-impl<V: Shown> ShownBuilder<V> {
+impl<V: TextValue> ValueBuilder<V> {
     /// Appends a value.
     pub(crate) fn append(&mut self, value: V) {
         let key = match self.slots.get(value.slot() % VALUE_SLOTS) {
@@ -233,14 +233,14 @@ impl<V: Shown> ShownBuilder<V> {
     }
 }
 
-impl Shown for SocketAddr {
+impl TextValue for SocketAddr {
     /// The port: of a broker's connections it differs at one end.
     fn slot(&self) -> usize {
         self.port().into()
     }
 }
 
-impl Shown for TopicId {
+impl TextValue for TopicId {
     /// Ids are random but for some bits in the middle.
     fn slot(&self) -> usize {
         self.0[15].into()
@@ -249,7 +249,7 @@ impl Shown for TopicId {
 
 #[cfg(test)]
 mod tests {
-    use super::{NumberBuilder, ShownBuilder, TextBuilder, VALUE_SLOTS};
+    use super::{NumberBuilder, TextBuilder, VALUE_SLOTS, ValueBuilder};
     use arrow_array::types::{Int32Type, Int64Type};
     use arrow_array::{Array as _, DictionaryArray};
     use std::net::SocketAddr;
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_starts_anew_with_its_own_dictionary() {
+    fn a_column_begins_with_its_own_dictionary() {
         let mut builder = TextBuilder::default();
         let (first, second) = ("first", "second");
         builder.append_value(first);
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn values_that_share_a_place_are_told_apart_and_each_is_written_out_once() {
         let address = |port: usize| SocketAddr::from(([127, 0, 0, 1], port as u16));
-        let mut builder = ShownBuilder::<SocketAddr>::default();
+        let mut builder = ValueBuilder::<SocketAddr>::default();
         for _ in 0..2 {
             let ports = [9092, 9092 + VALUE_SLOTS, 9092, 9093, 9092 + VALUE_SLOTS];
             for &port in &ports {

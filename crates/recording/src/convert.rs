@@ -1,4 +1,4 @@
-//! Turning a full Arrow stream into Parquet, on a thread of its own so that rows keep flowing.
+//! Turning a full Arrow stream into Parquet, on another thread so that rows keep flowing.
 //! Does not decide when a part is full.
 
 use std::fs::{self, File};
@@ -76,7 +76,7 @@ fn convert_all(queue: &Receiver<(Table, Part)>, failure: &Mutex<Option<Error>>) 
     }
 }
 
-/// A part can wait, whoever serves others on this machine cannot. Not to the last place: at the end of a recording
+/// A part can wait; the other processes on this machine cannot. Not to the last place: at the end of a recording
 /// somebody waits for it.
 #[cfg(target_os = "linux")]
 fn step_back() {

@@ -1,4 +1,4 @@
-//! Rows that wait to be written: taken from whoever saw an event, whatever the disk does meanwhile. Does not write them.
+//! Rows that wait to be written: taken from the threads that see events, also while the disk is slow. Does not write them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -68,7 +68,7 @@ impl Waiting {
     }
 }
 
-/// A way into a recording for whoever must not wait until something is written: [`crate::Writer::tick`] writes what came
+/// A way into a recording for threads that must not wait until something is written: [`crate::Writer::tick`] writes what came
 /// this way.
 #[derive(Clone)]
 pub struct Intake {

@@ -53,7 +53,7 @@ pub struct Manifest {
     /// Rows written so far, by table; a table that has none is not named.
     #[serde(default)]
     pub rows: BTreeMap<String, u64>,
-    /// Options the recorder was started with, and whatever else is worth knowing later.
+    /// Options the recorder was started with, and what else is worth knowing later.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
 }
@@ -158,7 +158,7 @@ pub struct ClockPair {
     pub realtime_ns: i64,
 }
 
-/// Just enough to tell whose it is and which version, whatever else a later version changed.
+/// Just enough to tell whose it is and which version, even if a later version changed all else.
 #[derive(Deserialize)]
 struct Head {
     format: String,

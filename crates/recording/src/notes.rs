@@ -12,11 +12,11 @@ use crate::cells::BadRow;
 #[derive(Default)]
 pub(crate) struct Notes {
     dir: PathBuf,
-    noted: Mutex<Noted>,
+    noted: Mutex<Lines>,
 }
 
 #[derive(Default)]
-struct Noted {
+struct Lines {
     lines: Vec<String>,
     bad_rows: BTreeMap<(PathBuf, BadRow), u64>,
 }

@@ -55,7 +55,7 @@ impl ParquetFile {
     /// Opens a file and reads its footer.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let file = File::open(path).map_err(Error::io("read", path))?;
-        let measured = Measured(file.try_clone().map_err(Error::io("read", path))?);
+        let measured = BoundedFile(file.try_clone().map_err(Error::io("read", path))?);
         let footer = fenced(|| ArrowReaderMetadata::load(&measured, ArrowReaderOptions::default()));
         let damaged = |why: String| Error::Part { path: path.to_owned(), why };
         let footer = footer.map_err(damaged)?.map_err(|e| damaged(e.to_string()))?;
@@ -90,7 +90,7 @@ impl ParquetFile {
         rows: Rows,
         batch_rows: usize,
     ) -> Result<ParquetPart, Error> {
-        let file = Measured(self.file.try_clone().map_err(Error::io("read", &self.path))?);
+        let file = BoundedFile(self.file.try_clone().map_err(Error::io("read", &self.path))?);
         let reader = fenced(|| {
             let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.footer.clone());
             let mask = mask(builder.parquet_schema(), projection);
@@ -166,15 +166,15 @@ impl Iterator for ParquetPart {
 }
 
 /// A file of which no more is asked than it has: the plain `File` allocates what a footer claims.
-struct Measured(File);
+struct BoundedFile(File);
 
-impl Length for Measured {
+impl Length for BoundedFile {
     fn len(&self) -> u64 {
         Length::len(&self.0)
     }
 }
 
-impl ChunkReader for Measured {
+impl ChunkReader for BoundedFile {
     type T = BufReader<File>;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {

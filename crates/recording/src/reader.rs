@@ -72,7 +72,7 @@ impl Recording {
     /// All events, roughly in the order of [`model::Event::time`]: the tables are merged by it, each in
     /// the order in which it was written.
     ///
-    /// An error item tells of a damaged part; the items after it are the events of the other parts.
+    /// An error item names a damaged part; the items after it are the events of the other parts.
     pub fn events(&self) -> impl Iterator<Item = Result<model::Event, Error>> + Send + use<> {
         self.events_of(&Table::ALL)
     }

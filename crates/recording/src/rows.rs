@@ -26,7 +26,7 @@ use model::{
     Verdict, Waiter, Waker,
 };
 
-use crate::builders::{NumberBuilder, ShownBuilder, TextBuilder};
+use crate::builders::{NumberBuilder, TextBuilder, ValueBuilder};
 use crate::cells::{BadRow, Cells, ColumnError, Names, RowLists, Source, Texts, names, texts};
 use crate::columns::{fields, item, schema};
 use crate::text::{ApiName, TextPool};
@@ -197,8 +197,8 @@ append! {
     Arc<str>, TextBuilder: text, to => to.append_value(text), to.append_null(), 4 + text.len();
     String, TextBuilder: text, to => to.append_value(text), to.append_null(), 4 + text.len();
     &'static str, TextBuilder: text, to => to.append_value(text), to.append_null(), 4 + text.len();
-    SocketAddr, ShownBuilder<SocketAddr>: value, to => to.append(*value), to.append_null(), size_of_val(value);
-    TopicId, ShownBuilder<TopicId>: value, to => to.append(*value), to.append_null(), size_of_val(value);
+    SocketAddr, ValueBuilder<SocketAddr>: value, to => to.append(*value), to.append_null(), size_of_val(value);
+    TopicId, ValueBuilder<TopicId>: value, to => to.append(*value), to.append_null(), size_of_val(value);
     AsText<TopicPartition>, TextBuilder: value, to => to.append_value(value.to_string()), to.append_null(), 8 + value.topic.len();
     Vec<Arc<str>>, ListBuilder<StringBuilder>:
         texts, to => append_texts(to, texts.iter().map(AsRef::as_ref)), to.append(false), 4 + texts.iter().map(|text| 4 + text.len()).sum::<usize>();

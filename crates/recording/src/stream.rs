@@ -76,51 +76,89 @@ const MAX_METADATA_BYTES: u64 = 16 << 20;
 const MAX_BODY_BYTES: u64 = 512 << 20;
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// The batches of a stream.
+/// The batches of a stream, as long as it was when it was opened.
 pub(crate) struct StreamPart {
-    path: PathBuf,
-    file: BufReader<File>,
-    /// Bytes of the file not yet read, as long as it was when it was opened.
-    left: u64,
     /// None after the last batch.
-    decoder: Option<StreamDecoder>,
+    part: Option<GrowingPart>,
     notes: Arc<Notes>,
-}
-
-/// What comes next in a stream.
-pub(crate) enum Frame {
-    Message(Vec<u8>),
-    End,
-    Cut { bytes: u64 },
-    Broken(String),
 }
 
 impl StreamPart {
     /// Opens a stream.
     pub(crate) fn open(path: &Path, notes: Arc<Notes>) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let left = file.metadata()?.len();
-        let decoder = Some(StreamDecoder::new());
-        Ok(Self { path: path.to_owned(), file: BufReader::new(file), left, decoder, notes })
+        let mut part = GrowingPart::open(path)?;
+        part.length = Some(part.file.get_ref().metadata()?.len());
+        Ok(Self { part: Some(part), notes })
+    }
+}
+
+impl Iterator for StreamPart {
+    type Item = Result<RecordBatch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut part = self.part.take()?;
+        let next = part.next_batch().transpose();
+        if matches!(next, Some(Ok(_))) {
+            self.part = Some(part);
+        } else if let Some(bytes) = part.cut_bytes {
+            let path = self.notes.shown(&part.path);
+            self.notes.line(format!("{path} ends within a write: its last {bytes} bytes are left out"));
+        }
+        next
+    }
+}
+
+/// A stream that may have more later. Its file stays readable when its Parquet takes its place.
+pub(crate) struct GrowingPart {
+    path: PathBuf,
+    file: BufReader<File>,
+    /// Where it ends, if no more of it is to be read later.
+    length: Option<u64>,
+    /// Bytes of whole messages, read.
+    read: u64,
+    /// Bytes at its end that are no whole message.
+    cut_bytes: Option<u64>,
+    decoder: StreamDecoder,
+}
+
+impl GrowingPart {
+    /// Opens a stream.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = BufReader::new(File::open(path)?);
+        let decoder = StreamDecoder::new();
+        Ok(Self { path: path.to_owned(), file, length: None, read: 0, cut_bytes: None, decoder })
     }
 
-    /// The next batch, none at the end of the stream.
-    fn step(&mut self) -> Result<Option<RecordBatch>, Error> {
-        while let Some(decoder) = &mut self.decoder {
+    /// Where it is, or was.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next batch; none where no more of them is whole yet. After an error there is nothing more to be had.
+    pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
+        let io_error = |source| Error::io("read", &self.path)(source);
+        let length = match self.length {
+            Some(length) => length,
+            None => self.file.get_ref().metadata().map_err(io_error)?.len(),
+        };
+        // Shorter where a write that failed was taken back, of which nothing was read.
+        let mut left = length.saturating_sub(self.read);
+        while left > 0 {
+            let before = left;
             let broken = |why: String| Error::Part { path: self.path.clone(), why };
-            match frame(&mut self.file, &mut self.left).map_err(Error::io("read", &self.path))? {
+            match frame(&mut self.file, &mut left).map_err(io_error)? {
                 Frame::Message(bytes) => {
+                    self.read += before - left;
                     let mut buffer = Buffer::from_vec(bytes);
-                    let decoded = fenced(|| decoder.decode(&mut buffer)).map_err(broken)?;
+                    let decoded = fenced(|| self.decoder.decode(&mut buffer)).map_err(broken)?;
                     if let Some(batch) = decoded.map_err(|e| broken(e.to_string()))? {
                         return Ok(Some(batch));
                     }
                 }
-                Frame::End => return Ok(None),
-                Frame::Cut { bytes } => {
-                    let part = self.notes.shown(&self.path);
-                    self.notes
-                        .line(format!("{part} ends within a write: its last {bytes} bytes are left out"));
+                // What may be half a message is read again when there is more.
+                end @ (Frame::End | Frame::Cut { .. }) => {
+                    self.cut_bytes = if let Frame::Cut { bytes } = end { Some(bytes) } else { None };
+                    self.file.seek(SeekFrom::Start(self.read)).map_err(io_error)?;
                     return Ok(None);
                 }
                 Frame::Broken(why) => return Err(broken(why)),
@@ -130,20 +168,16 @@ impl StreamPart {
     }
 }
 
-impl Iterator for StreamPart {
-    type Item = Result<RecordBatch, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let step = self.step();
-        if !matches!(step, Ok(Some(_))) {
-            self.decoder = None;
-        }
-        step.transpose()
-    }
+/// What comes next in a stream.
+enum Frame {
+    Message(Vec<u8>),
+    End,
+    Cut { bytes: u64 },
+    Broken(String),
 }
 
 /// Reads one message with its frame: continuation marker, length of the metadata, metadata, body.
-pub(crate) fn frame(file: &mut BufReader<File>, left: &mut u64) -> io::Result<Frame> {
+fn frame(file: &mut BufReader<File>, left: &mut u64) -> io::Result<Frame> {
     let available = *left;
     let cut = Ok(Frame::Cut { bytes: available });
     let mut prefix = [0; 4];
@@ -195,54 +229,4 @@ fn append(file: &mut BufReader<File>, left: &mut u64, count: u64, to: &mut Vec<u
     let read = file.by_ref().take(count).read_to_end(to)? as u64;
     *left -= read;
     if read < count { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
-}
-
-/// A stream that may have more later. Its file stays readable when its Parquet takes its place.
-pub(crate) struct GrowingPart {
-    path: PathBuf,
-    file: BufReader<File>,
-    /// Bytes of whole messages, read.
-    read: u64,
-    decoder: StreamDecoder,
-}
-
-impl GrowingPart {
-    /// Opens a stream.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = BufReader::new(File::open(path)?);
-        Ok(Self { path: path.to_owned(), file, read: 0, decoder: StreamDecoder::new() })
-    }
-
-    /// Where it is, or was.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The next batch; none where no more of them is whole yet. After an error there is nothing more to be had.
-    pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
-        let length = self.file.get_ref().metadata().map_err(Error::io("read", &self.path))?.len();
-        // Shorter where a write that failed was taken back, of which nothing was read.
-        let mut left = length.saturating_sub(self.read);
-        while left > 0 {
-            let before = left;
-            let broken = |why: String| Error::Part { path: self.path.clone(), why };
-            match frame(&mut self.file, &mut left).map_err(Error::io("read", &self.path))? {
-                Frame::Message(bytes) => {
-                    self.read += before - left;
-                    let mut buffer = Buffer::from_vec(bytes);
-                    let decoded = fenced(|| self.decoder.decode(&mut buffer)).map_err(broken)?;
-                    if let Some(batch) = decoded.map_err(|e| broken(e.to_string()))? {
-                        return Ok(Some(batch));
-                    }
-                }
-                // What may be half a message is read again when there is more.
-                Frame::End | Frame::Cut { .. } => {
-                    self.file.seek(SeekFrom::Start(self.read)).map_err(Error::io("read", &self.path))?;
-                    return Ok(None);
-                }
-                Frame::Broken(why) => return Err(broken(why)),
-            }
-        }
-        Ok(None)
-    }
 }

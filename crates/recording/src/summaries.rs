@@ -87,7 +87,7 @@ subset! {
     }
 }
 
-/// What the batches of some columns of a table are made into, part after part, by a thread of its own.
+/// What the batches of some columns of a table are made into, part after part, by another thread.
 pub struct ColumnBatches<T>(Receiver<Result<T, Error>>);
 
 impl<T> Iterator for ColumnBatches<T> {
@@ -266,7 +266,7 @@ const READ: [(&str, ColumnsOf); 4] = [
     (verdicts::FOLDER, VerdictColumns::columns),
 ];
 
-/// The folder of a part, by its place in a recording (`requests/part-00001.parquet`); none where it is no part, whatever it is.
+/// The folder of a part, by its place in a recording (`requests/part-00001.parquet`); none where it is no part, .
 pub fn folder_of(place: &str) -> Option<&'static str> {
     let (folder, name) = place.split_once('/')?;
     let mut tables = Table::ALL.iter().map(|table| table.as_str()).chain([verdicts::FOLDER]);

@@ -1,11 +1,10 @@
-//! Reading a recording while it is written: its events in the order of their times, as soon as none can come before them
-//! any more. Does not wait: whoever asks decides how often.
+//! Reading a recording while it is written: its events in the order of their times, as soon as no earlier event can come.
+//! Does not wait: the caller decides how often to ask.
 //!
-//! The recorder writes what it has of every table at least twice a second (`Writer::tick`), so what is later than that is
-//! not to be expected. Where it is all the same, it is told when it comes.
+//! The recorder writes what it has of every table at least twice a second (`Writer::tick`), so nothing later than that is
+//! expected. An event that is later all the same is handed out when it comes.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -30,8 +29,8 @@ const WRITTEN_WITHIN: Nanos = Nanos::from_millis(1_500);
 pub struct Tail {
     dir: PathBuf,
     lanes: Vec<Lane>,
-    /// Read, and not told yet.
-    held: BinaryHeap<Reverse<Held>>,
+    /// Read, and not handed out yet: by time, and of the same time in the order in which they were read.
+    pending: BTreeMap<(Nanos, u64), Event>,
     /// The time of the newest event that was read.
     newest: Nanos,
     /// How many were read.
@@ -43,13 +42,6 @@ pub struct Tail {
     notes: Arc<Notes>,
 }
 
-/// An event by its time, and of the same time the one that was read first.
-struct Held {
-    time: Nanos,
-    count: u64,
-    event: Event,
-}
-
 impl Tail {
     /// Begins at the recording's beginning.
     pub fn start(recording: &Recording) -> Self {
@@ -58,7 +50,7 @@ impl Tail {
         Self {
             dir: dir.to_owned(),
             lanes: Table::ALL.into_iter().map(|table| Lane::of(table, dir, &notes)).collect(),
-            held: BinaryHeap::new(),
+            pending: BTreeMap::new(),
             newest: Nanos::MIN,
             count: 0,
             finished: false,
@@ -68,7 +60,7 @@ impl Tail {
     }
 
     /// The next event; none where nothing is certain to be the next for now, or where the recording has ended and all of it
-    /// was told ([`Tail::is_finished`]).
+    /// was handed out ([`Tail::is_finished`]).
     ///
     /// # Errors
     /// A part is damaged. Asking on gives what the other parts hold.
@@ -87,10 +79,10 @@ impl Tail {
         Ok(self.certain())
     }
 
-    /// Whether the recorder has ended, and everything was told.
+    /// Whether the recorder has ended, and everything was handed out.
     pub fn is_finished(&self) -> bool {
         self.finished
-            && self.held.is_empty()
+            && self.pending.is_empty()
             && self.lanes.iter().all(|lane| lane.known_until() == Nanos::MAX)
     }
 
@@ -112,8 +104,8 @@ impl Tail {
     /// The next event before which no other can come.
     fn certain(&mut self) -> Option<Event> {
         let known_until = self.lanes.iter().map(Lane::known_until).min()?;
-        let next = self.held.peek().is_some_and(|Reverse(held)| held.time <= known_until);
-        next.then(|| self.held.pop().map(|Reverse(held)| held.event)).flatten()
+        let next = self.pending.first_entry().filter(|next| next.key().0 <= known_until)?;
+        Some(next.remove())
     }
 
     /// Reads some more of the table that is furthest behind; whether there is any use in going on.
@@ -124,38 +116,12 @@ impl Tail {
         let events = lane.read(self.finished, newest, newest - WRITTEN_WITHIN)?;
         for event in events {
             self.newest = self.newest.max(event.time());
-            self.held.push(Reverse(Held { time: event.time(), count: self.count, event }));
+            self.pending.insert((event.time(), self.count), event);
             self.count += 1;
         }
         Ok(true)
     }
 }
-
-impl Held {
-    fn key(&self) -> (Nanos, u64) {
-        (self.time, self.count)
-    }
-}
-
-impl Ord for Held {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-impl PartialOrd for Held {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Held {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Held {}
 
 /// A table and how far it was read.
 struct Lane {

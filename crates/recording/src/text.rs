@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cells::FromText;
 
-/// Beyond this much text the pool starts anew: events keep what they use.
+/// Beyond this much text the pool is emptied: events keep what they use.
 const MAX_POOL_BYTES: usize = 16 << 20;
 
 /// Equal text, once.

@@ -1,8 +1,8 @@
-//! `verdicts/`: what was concluded about the slow requests of a recording, as a table beside its events, for whoever
-//! queries the files. Reaches no verdicts, and reads none back: they follow from the events. (What figures of many are made of is
+//! `verdicts/`: what was concluded about the slow requests of a recording, as a table beside its events, for queries
+//! of the files. Reaches no verdicts, and reads none back: they follow from the events. (What figures of many are made of is
 //! read by [`Recording::causes`].)
 //!
-//! The table is written whole and takes the place of an earlier one at once, or not at all: whoever reads the folder meanwhile
+//! The table is written whole and takes the place of an earlier one at once, or not at all: a reader of the folder
 //! sees the old verdicts or the new ones.
 
 use std::fs::{self, File, OpenOptions};

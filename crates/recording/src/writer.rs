@@ -1,5 +1,5 @@
 //! Writing a recording: buffering rows briefly, flushing them, rotating parts. Does not read clocks:
-//! whoever writes says what time it is ([`Writer::tick`]).
+//! the caller says what time it is ([`Writer::tick`]).
 
 use std::collections::BTreeMap;
 use std::fs;

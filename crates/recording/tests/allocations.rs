@@ -10,7 +10,7 @@ use model::{
 };
 use recording::{Manifest, Writer, WriterOptions};
 
-/// Of each kind: as many as no table is written out for before it is told to.
+/// Of each kind: as many as no table is written out for before a flush is asked for.
 const EVENTS: u64 = 2_000;
 const CONNECTIONS: u64 = 8;
 /// A dictionary's text is kept twice, and its tables grow a few times; absences are noted from the first one on.

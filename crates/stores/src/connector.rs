@@ -1,5 +1,5 @@
 //! How a store is asked: by HTTP/1, with TLS where the settings do not allow to do without, within time limits. Follows no redirect,
-//! since whoever answers decides where that leads, and takes no answer that is longer than any should be. Asks for nothing itself.
+//! because the server decides where that leads, and takes no answer that is longer than any should be. Asks for nothing itself.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use reqwest::Client;
 use reqwest::redirect::Policy;
 
 /// A piece of an object is half as long, and a page of a list, a thousand keys of a thousand bytes, shorter.
-const LONGEST_ANSWER_BYTES: usize = 16 << 20;
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 const AGENT: &str = concat!("brokerscope/", env!("CARGO_PKG_VERSION"));
 
 /// Makes clients, one for the store and one for who has the credentials.
@@ -33,7 +33,7 @@ impl HttpConnector for Connector {
         if let Some(limit) = duration(options, ClientConfigKey::ConnectTimeout, "AWS_CONNECT_TIMEOUT")? {
             builder = builder.connect_timeout(limit);
         }
-        Ok(HttpClient::new(Bounded(builder.build().map_err(generic)?)))
+        Ok(HttpClient::new(LimitedClient(builder.build().map_err(generic)?)))
     }
 }
 
@@ -57,17 +57,17 @@ fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error
 }
 
 #[derive(Debug)]
-struct Bounded(Client);
+struct LimitedClient(Client);
 
 #[async_trait]
-impl HttpService for Bounded {
+impl HttpService for LimitedClient {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         // The client's own conversion panics where one kind of URL is none of the other.
         let url = request.uri().to_string().parse::<reqwest::Url>();
         url.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
         let (parts, body) = HttpService::call(&self.0, request).await?.into_parts();
         let body =
-            Limited::new(body, LONGEST_ANSWER_BYTES).map_err(|error| match error.downcast::<HttpError>() {
+            Limited::new(body, MAX_ANSWER_BYTES).map_err(|error| match error.downcast::<HttpError>() {
                 Ok(error) => *error,
                 Err(_) => HttpError::new(HttpErrorKind::Decode, TooLong),
             });
@@ -76,5 +76,5 @@ impl HttpService for Bounded {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("an answer is longer than {} MiB", LONGEST_ANSWER_BYTES >> 20)]
+#[error("an answer is longer than {} MiB", MAX_ANSWER_BYTES >> 20)]
 struct TooLong;

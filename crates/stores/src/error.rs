@@ -6,7 +6,7 @@ use std::io;
 use object_store::client::{HttpError, HttpErrorKind};
 
 /// As much of a store's own words as is shown.
-const MOST_CHARACTERS: usize = 300;
+const MAX_CHARACTERS: usize = 300;
 /// Where a host in Amazon's cloud is asked for credentials, when the environment has none.
 const OF_THE_HOST: [&str; 2] = ["/latest/api/token", "/latest/meta-data/iam"];
 /// Words of `object_store`, where a redirect has no place, as S3's to another region; and of rustls.
@@ -16,199 +16,174 @@ const CERTIFICATE: &str = "invalid peer certificate";
 
 /// Why objects could not be listed or fetched.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+#[error("{url}: {kind}")]
+pub struct Error {
+    /// What was to be read.
+    url: String,
+    /// What went wrong.
+    #[source]
+    kind: ErrorKind,
+}
+
+/// What can go wrong, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ErrorKind {
     /// It names no bucket.
-    #[error("{url}: brokerscope reads no such URL: name s3://BUCKET/PREFIX, or a directory")]
-    Url {
-        /// What was named.
-        url: String,
-    },
+    #[error("brokerscope reads no such URL: name s3://BUCKET/PREFIX, or a directory")]
+    Url,
     /// The environment's settings contradict each other.
-    #[error("{url}: {why}; see the AWS_ variables of the environment")]
+    #[error("{why}; see the AWS_ variables of the environment")]
     Settings {
-        /// What was to be read.
-        url: String,
         /// What is wrong.
         why: String,
     },
     /// Something else than TLS was asked for, and not allowed.
-    #[error("{url}: AWS_ENDPOINT_URL is plain HTTP: name one of HTTPS, or allow it by AWS_ALLOW_HTTP=true")]
-    PlainHttp {
-        /// What was to be read.
-        url: String,
-    },
+    #[error("AWS_ENDPOINT_URL is plain HTTP: name one of HTTPS, or allow it by AWS_ALLOW_HTTP=true")]
+    PlainHttp,
     /// Nobody is known whose word on a certificate would count.
     #[error(
-        "{url}: no certificate authorities on this host: install ca-certificates, or name a file of them in SSL_CERT_FILE"
+        "no certificate authorities on this host: install ca-certificates, or name a file of them in SSL_CERT_FILE"
     )]
-    NoAuthorities {
-        /// What was to be read.
-        url: String,
-    },
-    /// Whoever answers has no certificate that counts.
+    NoAuthorities,
+    /// The server has no certificate that counts.
     #[error(
-        "{url}: no trust in who answers ({why}): check AWS_ENDPOINT_URL, or name its authority's file in SSL_CERT_FILE"
+        "no trust in who answers ({why}): check AWS_ENDPOINT_URL, or name its authority's file in SSL_CERT_FILE"
     )]
     Untrusted {
-        /// What was to be read.
-        url: String,
         /// What is wrong with the certificate.
         why: String,
     },
     /// The environment has no credentials, nor has the host.
     #[error(
-        "{url}: no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true where everybody may read"
+        "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true where everybody may read"
     )]
-    NoCredentials {
-        /// What was to be read.
-        url: String,
-    },
+    NoCredentials,
     /// The credentials do not suffice.
-    #[error("{url}: access denied{}: check AWS_ACCESS_KEY_ID and the rights to list the bucket and read its objects",
+    #[error("access denied{}: check AWS_ACCESS_KEY_ID and the rights to list the bucket and read its objects",
         .code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default())]
     Denied {
-        /// What was to be read.
-        url: String,
         /// The store's own word for it.
         code: Option<String>,
     },
     /// There is no such bucket.
-    #[error("{url}: there is no such bucket: check its name, AWS_REGION and AWS_ENDPOINT_URL")]
-    NoBucket {
-        /// What was to be read.
-        url: String,
-    },
-    /// The store sends whoever asks to another place.
-    #[error("{url}: the bucket is elsewhere: set AWS_REGION to its region, and check AWS_ENDPOINT_URL")]
-    Elsewhere {
-        /// What was to be read.
-        url: String,
-    },
+    #[error("there is no such bucket: check its name, AWS_REGION and AWS_ENDPOINT_URL")]
+    NoBucket,
+    /// The store redirects to another place.
+    #[error("the bucket is elsewhere: set AWS_REGION to its region, and check AWS_ENDPOINT_URL")]
+    Elsewhere,
     /// There is no such object, or no longer.
-    #[error("{url}: there is no such object (any more): run this again")]
-    NoObject {
-        /// The object.
-        url: String,
-    },
+    #[error("there is no such object (any more): run this again")]
+    NoObject,
     /// Another object has the name by now.
-    #[error("{url}: it was replaced while it was read: run this again")]
-    Replaced {
-        /// The object.
-        url: String,
-    },
+    #[error("it was replaced while it was read: run this again")]
+    Replaced,
     /// The store sent more or fewer bytes than were asked for.
-    #[error("{url}: {sent} bytes came instead of {asked}: run this again")]
+    #[error("{sent} bytes came instead of {asked}: run this again")]
     Length {
-        /// The object.
-        url: String,
         /// How many were asked for.
         asked: u64,
         /// How many came; of more, the first that were too many with those before.
         sent: u64,
     },
     /// No try was answered in time.
-    #[error(
-        "{url}: no answer in time: check AWS_ENDPOINT_URL and the network, or wait longer with AWS_TIMEOUT=2m"
-    )]
-    TimedOut {
-        /// What was to be read.
-        url: String,
-    },
+    #[error("no answer in time: check AWS_ENDPOINT_URL and the network, or wait longer with AWS_TIMEOUT=2m")]
+    TimedOut,
     /// No try reached the store.
-    #[error("{url}: cannot connect ({why}): check AWS_ENDPOINT_URL and the network")]
+    #[error("cannot connect ({why}): check AWS_ENDPOINT_URL and the network")]
     Unreachable {
-        /// What was to be read.
-        url: String,
         /// What the operating system or TLS said.
         why: String,
     },
     /// More objects than can be meant.
-    #[error(
-        "{url}: more than {most} objects below it: name a longer prefix, or read them in SQL (deploy/sql)"
-    )]
+    #[error("more than {most} objects below it: name a longer prefix, or read them in SQL (deploy/sql)")]
     TooMany {
-        /// The prefix.
-        url: String,
         /// The limit.
         most: u64,
     },
     /// Anything else that the store said.
-    #[error("{url}: cannot read: {why}")]
+    #[error("cannot read: {why}")]
     Other {
-        /// What was to be read.
-        url: String,
         /// Its words.
         why: String,
     },
     /// What was fetched could not be written here.
-    #[error("cannot keep a copy of {url}: {source}")]
+    #[error("cannot keep a copy: {source}")]
     Keep {
-        /// The object.
-        url: String,
         /// What the operating system said.
         source: io::Error,
     },
     /// No runtime could be made.
-    #[error("{url}: cannot begin to read: {source}")]
+    #[error("cannot begin to read: {source}")]
     Runtime {
-        /// What was to be read.
-        url: String,
         /// What the operating system said.
         source: io::Error,
     },
 }
 
+impl ErrorKind {
+    /// The error about a URL.
+    pub(crate) fn of(self, url: impl ToString) -> Error {
+        Error { url: url.to_string(), kind: self }
+    }
+}
+
 impl Error {
     /// Whether it is about one object, so that others can still be read.
     pub fn is_of_one_object(&self) -> bool {
-        matches!(self, Self::NoObject { .. } | Self::Replaced { .. } | Self::Length { .. })
+        matches!(self.kind, ErrorKind::NoObject | ErrorKind::Replaced | ErrorKind::Length { .. })
     }
 
     /// What keeps a client from being made.
-    pub(crate) fn of_settings(url: String, error: &object_store::Error) -> Self {
+    pub(crate) fn of_settings(url: &str, error: &object_store::Error) -> Self {
         let why = shown(&deepest(error));
-        if why.contains(NO_AUTHORITIES) { Self::NoAuthorities { url } } else { Self::Settings { url, why } }
+        let kind =
+            if why.contains(NO_AUTHORITIES) { ErrorKind::NoAuthorities } else { ErrorKind::Settings { why } };
+        kind.of(url)
     }
 
     /// Which one a store's answer is. A list has no object that could be missing: then it is the bucket.
-    pub(crate) fn of(url: String, error: &object_store::Error, is_list: bool) -> Self {
+    pub(crate) fn of(url: impl ToString, error: &object_store::Error, is_list: bool) -> Self {
+        ErrorKind::of_answer(error, is_list).of(url)
+    }
+}
+
+impl ErrorKind {
+    fn of_answer(error: &object_store::Error, is_list: bool) -> Self {
         use object_store::Error as Theirs;
         let said = error.to_string();
         match error {
-            Theirs::NotFound { .. } if is_list || code(&said) == Some("NoSuchBucket") => {
-                Self::NoBucket { url }
-            }
-            Theirs::NotFound { .. } => Self::NoObject { url },
-            Theirs::Precondition { .. } => Self::Replaced { url },
+            Theirs::NotFound { .. } if is_list || code(&said) == Some("NoSuchBucket") => Self::NoBucket,
+            Theirs::NotFound { .. } => Self::NoObject,
+            Theirs::Precondition { .. } => Self::Replaced,
             Theirs::PermissionDenied { .. } | Theirs::Unauthenticated { .. } => {
-                Self::Denied { url, code: code(&said).map(str::to_owned) }
+                Self::Denied { code: code(&said).map(str::to_owned) }
             }
-            _ if said.contains(NO_PLACE) => Self::Elsewhere { url },
-            _ if OF_THE_HOST.iter().any(|path| said.contains(path)) => Self::NoCredentials { url },
+            _ if said.contains(NO_PLACE) => Self::Elsewhere,
+            _ if OF_THE_HOST.iter().any(|path| said.contains(path)) => Self::NoCredentials,
             // Of a list, object_store tells no more than what the store said.
             _ => match status(&said) {
-                Some(404) if is_list => Self::NoBucket { url },
-                Some(300..=399) => Self::Elsewhere { url },
-                Some(401 | 403) => Self::Denied { url, code: code(&said).map(str::to_owned) },
-                _ => Self::of_transport(url, error, &said),
+                Some(404) if is_list => Self::NoBucket,
+                Some(300..=399) => Self::Elsewhere,
+                Some(401 | 403) => Self::Denied { code: code(&said).map(str::to_owned) },
+                _ => Self::of_transport(error, &said),
             },
         }
     }
 
-    fn of_transport(url: String, error: &object_store::Error, said: &str) -> Self {
+    fn of_transport(error: &object_store::Error, said: &str) -> Self {
         let why = || shown(&deepest(error));
         match causes(error).find_map(|cause| cause.downcast_ref::<HttpError>()).map(HttpError::kind) {
-            Some(HttpErrorKind::Timeout) => Self::TimedOut { url },
+            Some(HttpErrorKind::Timeout) => Self::TimedOut,
             Some(HttpErrorKind::Connect) => match why() {
-                why if why.contains(CERTIFICATE) => Self::Untrusted { url, why },
-                why => Self::Unreachable { url, why },
+                why if why.contains(CERTIFICATE) => Self::Untrusted { why },
+                why => Self::Unreachable { why },
             },
             _ => {
                 let told = code(said).map(|code| match between(said, "<Message>", "</Message>") {
                     Some(message) => format!("{code}: {message}"),
                     None => code.to_owned(),
                 });
-                Self::Other { url, why: told.map_or_else(why, |told| shown(&told)) }
+                Self::Other { why: told.map_or_else(why, |told| shown(&told)) }
             }
         }
     }
@@ -246,7 +221,7 @@ fn between<'s>(said: &'s str, begin: &str, end: &str) -> Option<&'s str> {
 /// A store's words as a part of one line.
 fn shown(said: &str) -> String {
     let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MOST_CHARACTERS) {
+    match line.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
     }
@@ -260,7 +235,7 @@ mod tests {
     use super::Error;
 
     fn of(error: &Theirs, is_list: bool) -> String {
-        Error::of("s3://b/k".to_owned(), error, is_list).to_string()
+        Error::of("s3://b/k", error, is_list).to_string()
     }
 
     fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Theirs {
@@ -300,7 +275,7 @@ mod tests {
         let unknown = of(&generic(HttpError::new(HttpErrorKind::Connect, unknown)), true);
         assert!(unknown.contains("no trust in who answers (invalid peer certificate: Unk"), "{unknown}");
         let none = generic("unexpected error: No CA certificates were loaded from the system");
-        let none = Error::of_settings("s3://b".to_owned(), &none).to_string();
+        let none = Error::of_settings("s3://b", &none).to_string();
         assert!(none.contains("install ca-certificates"), "{none}");
     }
 

@@ -8,12 +8,8 @@
 mod connector;
 mod error;
 mod location;
-mod ranges;
-mod room;
 mod store;
 
 pub use error::Error;
 pub use location::Location;
-pub use ranges::merged;
-pub use room::free_bytes;
-pub use store::{Object, Store, Wanted};
+pub use store::{Object, ObjectRanges, Store, free_bytes, merged};

@@ -3,12 +3,13 @@
 use std::fmt;
 
 use crate::Error;
+use crate::error::ErrorKind;
 
 const SCHEME: &str = "s3://";
 /// S3's own limit is 63; some stores of its protocol have older, longer names.
-const LONGEST_BUCKET: usize = 255;
+const MAX_BUCKET_BYTES: usize = 255;
 /// S3's limit of a key.
-pub(crate) const LONGEST_KEY: usize = 1_024;
+pub(crate) const MAX_KEY_BYTES: usize = 1_024;
 
 /// A bucket, and a key or a prefix of keys in it, without a slash at either end; the whole bucket where that is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,20 +24,20 @@ impl Location {
     /// What a URL names.
     ///
     /// # Errors
-    /// [`Error::Url`] where it is no URL of a bucket, or has a key that no folders lead to (`a//b`, `..`).
+    /// Where it is no URL of a bucket, or has a key that no folders lead to (`a//b`, `..`).
     pub fn parse(url: &str) -> Result<Self, Error> {
         let location = url.strip_prefix(SCHEME).and_then(Self::of);
-        location.ok_or_else(|| Error::Url { url: url.to_owned() })
+        location.ok_or_else(|| ErrorKind::Url.of(url))
     }
 
     fn of(rest: &str) -> Option<Self> {
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         // The name becomes a part of a host's name or of a path.
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        let is_bucket = (1..=LONGEST_BUCKET).contains(&bucket.len()) && bucket.bytes().all(is_plain);
+        let is_bucket = (1..=MAX_BUCKET_BYTES).contains(&bucket.len()) && bucket.bytes().all(is_plain);
         let key = key.trim_end_matches('/');
         let is_folder = |name: &str| !matches!(name, "" | "." | "..");
-        let is_key = key.len() <= LONGEST_KEY && (key.is_empty() || key.split('/').all(is_folder));
+        let is_key = key.len() <= MAX_KEY_BYTES && (key.is_empty() || key.split('/').all(is_folder));
         (is_bucket && is_key).then(|| Self { bucket: bucket.to_owned(), key: key.to_owned() })
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use recording::{folder_of, footer_range, has_summaries, summary_ranges};
 use report::quantity::format_bytes;
-use stores::{Location, Object, Store, Wanted};
+use stores::{Location, Object, ObjectRanges, Store};
 
 use super::MANIFEST;
 use crate::Error;
@@ -106,7 +106,7 @@ impl Fetching<'_> {
             let ranges = stores::merged(asked(part)?);
             self.came =
                 ranges.iter().map(|range| range.end - range.start).fold(self.came, u64::saturating_add);
-            wanted.push(Wanted { object: part.object, ranges, to: &part.file });
+            wanted.push(ObjectRanges { object: part.object, ranges, to: &part.file });
         }
         if self.came > self.most {
             return Err(Error::input(format!(

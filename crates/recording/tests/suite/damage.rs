@@ -1,4 +1,4 @@
-//! Recordings that were cut or changed: what can be read is read, the rest is told, nothing panics.
+//! Recordings that were cut or changed: what can be read is read, the rest is noted, nothing panics.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -195,7 +195,7 @@ proptest! {
         let all = read(dir.path());
         prop_assert_eq!(told.len(), all.len());
         for table in Table::ALL {
-            // Rows of a table whose times are not in order are told by their times, as far as they were there.
+            // Rows of a table whose times are not in order are handed out by their times, as far as they were there.
             let sorted = |events: &[Event]| {
                 let mut shown: Vec<_> = only(table, events).iter().map(|event| format!("{event:?}")).collect();
                 shown.sort();

@@ -1,5 +1,5 @@
 //! The way into a recording for threads that must not wait for a disk: what they gave is there, in each one's order, and what
-//! there was no room for they were told of.
+//! there was no room for they were seen of.
 
 use std::thread::ScopedJoinHandle;
 use std::time::Instant;
