@@ -83,10 +83,10 @@ impl Flags {
 #[derive(Debug, Args)]
 pub(crate) struct Verbosity {
     /// Print only data, warnings and errors.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub(crate) quiet: bool,
     /// Print also what is read and watched, and how.
-    #[arg(long, global = true, conflicts_with = "quiet")]
+    #[arg(long, global = true, conflicts_with = "quiet", display_order = 901)]
     pub(crate) verbose: bool,
 }
 
