@@ -37,7 +37,7 @@ fn check_codec(codec: Codec, magic: i8, bytes: &[u8]) {
     assert_eq!(out, again);
     if let Some(less) = out.len().checked_sub(1) {
         let error = decompress(codec, magic, bytes, &mut again, less).expect_err("over the limit");
-        assert_eq!(error.kind, ErrorKind::DecompressedTooLarge { limit: less });
+        assert_eq!(error.kind, ErrorKind::DecompressedTooLarge(less));
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) struct Context {
     /// Requests waiting for their responses, over all connections.
     pub(crate) pending: usize,
     /// Rows that the caller has not got yet: boxed from the beginning, because a row is large and changes hands often.
+    #[expect(clippy::vec_box, reason = "rows stay where they are while they change hands")]
     finished: Vec<Box<Request>>,
 }
 

@@ -111,7 +111,7 @@ fn ask(machine: &Machine, command: &str, arguments: &[&str], bounds: Bounds) -> 
     };
     exchange(stream, &request, bounds, Instant::now()).map_err(|error| match error {
         ExchangeError::System(source) => system(machine, "talk to it")(source),
-        ExchangeError::Unintelligible => Error::Unintelligible { pid: machine.pid },
+        ExchangeError::Unintelligible => Error::Unintelligible(machine.pid),
     })
 }
 
@@ -151,7 +151,7 @@ fn wake<T>(machine: &Machine, patience: Duration, open: impl Fn() -> io::Result<
         match open() {
             Ok(opened) => return Ok(opened),
             Err(_) if told.elapsed() < patience => {}
-            Err(_) => return Err(Error::Silent { pid: machine.pid, waited: patience }),
+            Err(_) => return Err(Error::AttachTimeout { pid: machine.pid, waited: patience }),
         }
     }
 }
@@ -167,7 +167,7 @@ impl Handler {
         let handle = handle(machine.pid).map_err(system(machine, "get hold of its process"))?;
         let now = machine.again()?;
         now.check_attachable()?;
-        if now.catches_sigquit { Ok(Self(handle)) } else { Err(Error::Deaf { pid: machine.pid }) }
+        if now.catches_sigquit { Ok(Self(handle)) } else { Err(Error::NoSigquitHandler(machine.pid)) }
     }
 
     fn signal(&self) -> io::Result<()> {

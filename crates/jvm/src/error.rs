@@ -20,34 +20,22 @@ pub enum Error {
         source: io::Error,
     },
     /// The process runs no JVM that is known.
-    #[error("process {pid} runs no JVM that can be asked")]
-    NoJvm {
-        /// The process.
-        pid: Pid,
-    },
+    #[error("process {0} runs no JVM that can be asked")]
+    NoJvm(Pid),
     /// An `OpenJ9`, which has another protocol.
     #[error(
-        "process {pid} runs OpenJ9, which is not asked while it runs; its javacores can be read (`kill -QUIT` writes one)"
+        "process {0} runs OpenJ9, which is not asked while it runs; its javacores can be read (`kill -QUIT` writes one)"
     )]
-    OpenJ9 {
-        /// The process.
-        pid: Pid,
-    },
+    OpenJ9(Pid),
     /// Its options forbid attaching.
-    #[error("JVM {pid} does not answer: it was started with -XX:+DisableAttachMechanism")]
-    Disabled {
-        /// The process.
-        pid: Pid,
-    },
+    #[error("JVM {0} does not answer: it was started with -XX:+DisableAttachMechanism")]
+    Disabled(Pid),
     /// It does not listen, and the signal that would tell it to would kill it.
-    #[error("JVM {pid} does not listen, and cannot be told to: it does not handle SIGQUIT")]
-    Deaf {
-        /// The process.
-        pid: Pid,
-    },
+    #[error("JVM {0} does not listen, and cannot be told to: it does not handle SIGQUIT")]
+    NoSigquitHandler(Pid),
     /// It did not begin to listen after the signal.
     #[error("JVM {pid} did not begin to listen within {} s of SIGQUIT; it may be stopped or be told not to", waited.as_secs())]
-    Silent {
+    AttachTimeout {
         /// The process.
         pid: Pid,
         /// How long it was waited for.
@@ -77,11 +65,8 @@ pub enum Error {
     )]
     Request(String),
     /// An answer that does not follow the protocol.
-    #[error("JVM {pid} answered what is no answer")]
-    Unintelligible {
-        /// The process.
-        pid: Pid,
-    },
+    #[error("JVM {0} answered what is no answer")]
+    Unintelligible(Pid),
     /// It could not do what it was asked.
     #[error("JVM {pid} refused {command}: {said}")]
     Refused {
@@ -93,11 +78,8 @@ pub enum Error {
         said: String,
     },
     /// It records, and no file is seen into which it does.
-    #[error("JVM {pid} records, but what it writes cannot be seen in /proc/{pid}/fd")]
-    NoChunk {
-        /// The process.
-        pid: Pid,
-    },
+    #[error("JVM {0} records, but what it writes cannot be seen in /proc/{0}/fd")]
+    NoChunk(Pid),
 }
 
 impl Error {

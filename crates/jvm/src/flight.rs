@@ -94,7 +94,7 @@ impl Flight {
         let found = folder(client.machine());
         let Some(folder) = found else {
             let _ = flight.end(client, flight.number);
-            return Err(Error::NoChunk { pid: client.machine().pid });
+            return Err(Error::NoChunk(client.machine().pid));
         };
         Ok(Self { folder, ..flight })
     }

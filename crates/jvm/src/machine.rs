@@ -119,9 +119,9 @@ impl Machine {
     pub fn check_attachable(&self) -> Result<(), Error> {
         let pid = self.pid;
         match self.kind {
-            Kind::None => Err(Error::NoJvm { pid }),
-            Kind::OpenJ9 => Err(Error::OpenJ9 { pid }),
-            Kind::HotSpot if self.attach_disabled => Err(Error::Disabled { pid }),
+            Kind::None => Err(Error::NoJvm(pid)),
+            Kind::OpenJ9 => Err(Error::OpenJ9(pid)),
+            Kind::HotSpot if self.attach_disabled => Err(Error::Disabled(pid)),
             Kind::HotSpot => Ok(()),
         }
     }

@@ -98,8 +98,8 @@ impl ApiKey {
             Some(api) if (api.min_version..=api.max_version).contains(&version) => {
                 Ok(self.is_flexible(version))
             }
-            Some(_) => Err(Error::new(ErrorKind::UnsupportedVersion { version }, 2)),
-            None => Err(Error::new(ErrorKind::UnknownApi { api_key: self.0 }, 0)),
+            Some(_) => Err(Error::new(ErrorKind::UnsupportedVersion(version), 2)),
+            None => Err(Error::new(ErrorKind::UnknownApi(self.0), 0)),
         }
     }
 
@@ -126,7 +126,7 @@ impl ApiKey {
     ) -> Result<Values<'a>, Error> {
         let flexible = self.check_version(version)?;
         let Some(api) = self.api().filter(|api| !api.request.is_empty()) else {
-            return Err(Error::new(ErrorKind::UnsupportedVersion { version }, 2));
+            return Err(Error::new(ErrorKind::UnsupportedVersion(version), 2));
         };
         let mut body = BodyReader::new(body, version, flexible);
         body.read(api.request, &mut row)?;

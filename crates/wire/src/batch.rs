@@ -93,10 +93,10 @@ impl BatchHeader {
         match bytes.get(MAGIC_AT) {
             Some(2) => Self::parse_v2(bytes),
             Some(0 | 1) => Self::parse_legacy(bytes),
-            Some(&magic) => Err(Error::new(ErrorKind::UnknownMagic { magic: magic as i8 }, MAGIC_AT)),
+            Some(&magic) => Err(Error::new(ErrorKind::UnknownMagic(magic as i8), MAGIC_AT)),
             None => {
                 let missing = MAGIC_AT + 1 - bytes.len();
-                Err(Error::new(ErrorKind::UnexpectedEnd { missing }, bytes.len()))
+                Err(Error::new(ErrorKind::UnexpectedEnd(missing), bytes.len()))
             }
         }
     }
@@ -104,7 +104,7 @@ impl BatchHeader {
     fn parse_v2(bytes: &[u8]) -> Result<Self, Error> {
         let Some(head) = bytes.get(..HEAD_BYTES) else {
             let missing = HEAD_BYTES - bytes.len();
-            return Err(Error::new(ErrorKind::UnexpectedEnd { missing }, bytes.len()));
+            return Err(Error::new(ErrorKind::UnexpectedEnd(missing), bytes.len()));
         };
         let mut reader = Reader::new(head);
         let header = Self {
@@ -124,7 +124,7 @@ impl BatchHeader {
         };
         if header.records_count < 0 {
             let length = i64::from(header.records_count);
-            return Err(Error::new(ErrorKind::BadLength { length }, HEAD_BYTES - 4));
+            return Err(Error::new(ErrorKind::BadLength(length), HEAD_BYTES - 4));
         }
         Ok(header)
     }
@@ -176,7 +176,7 @@ impl BatchHeader {
             Some(Codec::Zstd) if self.magic < 2 => None,
             codec => codec,
         }
-        .ok_or(Error::new(ErrorKind::UnknownCodec { codec: number }, at))
+        .ok_or(Error::new(ErrorKind::UnknownCodec(number), at))
     }
 
     /// How many records there are, where the head says.
@@ -223,6 +223,6 @@ fn crc32(bytes: &[u8]) -> u32 {
 fn whole_length(length: i32, least: usize) -> Result<u32, Error> {
     match u32::try_from(length) {
         Ok(after) if after as usize + LEADING_BYTES >= least => Ok(after + LEADING_BYTES as u32),
-        _ => Err(Error::new(ErrorKind::BadLength { length: i64::from(length) }, 8)),
+        _ => Err(Error::new(ErrorKind::BadLength(i64::from(length)), 8)),
     }
 }

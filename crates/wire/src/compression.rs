@@ -75,7 +75,7 @@ pub fn decompress(
         Codec::Gzip => read_bounded(flate2::read::MultiGzDecoder::new(compressed), out, limit),
         Codec::Snappy => snappy(compressed, out, limit),
         Codec::Lz4 => lz4(compressed, out, limit),
-        Codec::Zstd if magic < 2 => Err(Error::new(ErrorKind::UnknownCodec { codec: 4 }, 0)),
+        Codec::Zstd if magic < 2 => Err(Error::new(ErrorKind::UnknownCodec(4), 0)),
         Codec::Zstd => zstd(compressed, out, limit),
     }
 }
@@ -103,7 +103,7 @@ fn corrupt(at: usize) -> Error {
 }
 
 fn too_large(limit: usize) -> Error {
-    Error::new(ErrorKind::DecompressedTooLarge { limit }, 0)
+    Error::new(ErrorKind::DecompressedTooLarge(limit), 0)
 }
 
 const LZ4_MAGIC: u32 = 0x184D_2204;

@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], Error> {
         let rest = self.rest();
         let Some(taken) = rest.get(..n) else {
-            return Err(self.error(ErrorKind::UnexpectedEnd { missing: n - rest.len() }));
+            return Err(self.error(ErrorKind::UnexpectedEnd(n - rest.len())));
         };
         self.at += n;
         Ok(taken)
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
     #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let Some((taken, _)) = self.rest().split_first_chunk::<N>() else {
-            return Err(self.error(ErrorKind::UnexpectedEnd { missing: N - self.rest().len() }));
+            return Err(self.error(ErrorKind::UnexpectedEnd(N - self.rest().len())));
         };
         self.at += N;
         Ok(*taken)
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         match length {
             -1 => Ok(None),
             0..=0x7fff => Ok(Some(length as usize)),
-            _ => Err(Error::new(ErrorKind::BadLength { length }, at)),
+            _ => Err(Error::new(ErrorKind::BadLength(length), at)),
         }
     }
 
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
     /// A STRING, or its compact form in flexible versions. Null is an error.
     pub fn string(&mut self, flexible: bool) -> Result<&'a str, Error> {
         let at = self.at;
-        self.nullable_string(flexible)?.ok_or(Error::new(ErrorKind::BadLength { length: -1 }, at))
+        self.nullable_string(flexible)?.ok_or(Error::new(ErrorKind::BadLength(-1), at))
     }
 
     /// The length of `NULLABLE_BYTES` or RECORDS, or of their compact forms; none is null. The bytes
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
         match length {
             -1 => Ok(None),
             0..=0x7fff_ffff => Ok(Some(length as u32)),
-            _ => Err(Error::new(ErrorKind::BadLength { length }, at)),
+            _ => Err(Error::new(ErrorKind::BadLength(length), at)),
         }
     }
 
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
     /// The number of elements of an array that may not be null.
     pub fn array_length(&mut self, flexible: bool) -> Result<u32, Error> {
         let at = self.at;
-        self.nullable_array(flexible)?.ok_or(Error::new(ErrorKind::BadLength { length: -1 }, at))
+        self.nullable_array(flexible)?.ok_or(Error::new(ErrorKind::BadLength(-1), at))
     }
 
     /// Passes over tagged fields (KIP-482) where the version is flexible; does nothing where it is not.
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(reader.i32(), Ok(256));
         assert_eq!(reader.i64(), Ok(i64::MIN + 1));
         assert!(reader.is_empty());
-        assert_eq!(reader.u8().unwrap_err().kind, ErrorKind::UnexpectedEnd { missing: 1 });
+        assert_eq!(reader.u8().unwrap_err().kind, ErrorKind::UnexpectedEnd(1));
     }
 
     #[test]
@@ -282,12 +282,12 @@ mod tests {
         assert_eq!(Reader::new(&[0, 2, b'h', b'i']).string(false), Ok("hi"));
         assert_eq!(Reader::new(&[3, b'h', b'i']).string(true), Ok("hi"));
         for (bytes, flexible, kind, at) in [
-            (&[0xff, 0xff][..], false, ErrorKind::BadLength { length: -1 }, 0),
-            (&[0xff, 0xfe], false, ErrorKind::BadLength { length: -2 }, 0),
-            (&[0x00], true, ErrorKind::BadLength { length: -1 }, 0),
-            (&[0x81, 0x80, 0x02], true, ErrorKind::BadLength { length: 0x8000 }, 0),
+            (&[0xff, 0xff][..], false, ErrorKind::BadLength(-1), 0),
+            (&[0xff, 0xfe], false, ErrorKind::BadLength(-2), 0),
+            (&[0x00], true, ErrorKind::BadLength(-1), 0),
+            (&[0x81, 0x80, 0x02], true, ErrorKind::BadLength(0x8000), 0),
             (&[0, 1, 0xff], false, ErrorKind::NotUtf8, 2),
-            (&[0, 5, b'a'], false, ErrorKind::UnexpectedEnd { missing: 4 }, 2),
+            (&[0, 5, b'a'], false, ErrorKind::UnexpectedEnd(4), 2),
         ] {
             let error = Reader::new(bytes).string(flexible).unwrap_err();
             assert_eq!((error.kind, error.at), (kind, at), "{bytes:x?}");

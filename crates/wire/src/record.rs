@@ -55,7 +55,7 @@ impl<'a> Headers<'a> {
 
     fn read_next(&mut self) -> Result<(&'a [u8], Option<&'a [u8]>), Error> {
         let at = self.reader.at();
-        let key = field(&mut self.reader)?.ok_or(Error::new(ErrorKind::BadLength { length: -1 }, at))?;
+        let key = field(&mut self.reader)?.ok_or(Error::new(ErrorKind::BadLength(-1), at))?;
         Ok((key, field(&mut self.reader)?))
     }
 }
@@ -133,8 +133,7 @@ impl<'a> Iterator for Records<'a> {
 fn read_v2<'a>(header: &BatchHeader, reader: &mut Reader<'a>) -> Result<Record<'a>, Error> {
     let at = reader.at();
     let length = reader.varint()?;
-    let length = usize::try_from(length)
-        .map_err(|_| Error::new(ErrorKind::BadLength { length: length.into() }, at))?;
+    let length = usize::try_from(length).map_err(|_| Error::new(ErrorKind::BadLength(length.into()), at))?;
     let start = reader.at();
     let mut body = Reader::new(reader.take(length)?);
     read_v2_body(header, &mut body).map_err(|error| error.shifted(start))
@@ -148,8 +147,7 @@ fn read_v2_body<'a>(header: &BatchHeader, body: &mut Reader<'a>) -> Result<Recor
     let value = field(body)?;
     let at = body.at();
     let count = body.varint()?;
-    let left =
-        u32::try_from(count).map_err(|_| Error::new(ErrorKind::BadLength { length: count.into() }, at))?;
+    let left = u32::try_from(count).map_err(|_| Error::new(ErrorKind::BadLength(count.into()), at))?;
     let timestamp_ms = match header.timestamp_type() {
         TimestampType::LogAppend => header.max_timestamp_ms,
         TimestampType::Create => header.base_timestamp_ms.wrapping_add(timestamp_delta),
@@ -170,7 +168,7 @@ fn field<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Error> {
         -1 => Ok(None),
         length => match usize::try_from(length) {
             Ok(length) => reader.take(length).map(Some),
-            Err(_) => Err(Error::new(ErrorKind::BadLength { length: length.into() }, at)),
+            Err(_) => Err(Error::new(ErrorKind::BadLength(length.into()), at)),
         },
     }
 }
@@ -230,7 +228,7 @@ impl<'a> Messages<'a> {
         }
         let at = header.head_bytes();
         let (_, value) = key_and_value(message, at)?;
-        let value = value.ok_or(Error::new(ErrorKind::BadLength { length: -1 }, at))?;
+        let value = value.ok_or(Error::new(ErrorKind::BadLength(-1), at))?;
         decompress(codec, header.magic, value, scratch, limit)?;
         let set = Reader::new(scratch.as_slice());
         let last_inner = last_offset(set)?;
@@ -282,7 +280,7 @@ fn next_message<'a>(set: &mut Reader<'a>) -> Result<(BatchHeader, &'a [u8]), Err
     let start = set.at();
     let header = BatchHeader::parse(set.rest()).map_err(|e| e.shifted(start))?;
     if header.magic > 1 {
-        return Err(Error::new(ErrorKind::UnknownMagic { magic: header.magic }, start));
+        return Err(Error::new(ErrorKind::UnknownMagic(header.magic), start));
     }
     Ok((header, set.take(header.length_bytes as usize)?))
 }
@@ -294,7 +292,7 @@ fn last_offset(mut set: Reader<'_>) -> Result<i64, Error> {
         last = Some(next_message(&mut set)?.0.base_offset);
     }
     // Kafka calls a compressed set without messages invalid.
-    last.ok_or(Error::new(ErrorKind::UnexpectedEnd { missing: 1 }, 0))
+    last.ok_or(Error::new(ErrorKind::UnexpectedEnd(1), 0))
 }
 
 type KeyAndValue<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);

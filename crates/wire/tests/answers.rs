@@ -159,5 +159,5 @@ fn answers_the_other_implementation_does_not_know() {
         assert_eq!((frame.throttle_ms, frame.error_code, frame.error), (None, None, None));
     }
     let error = ApiKey(10).read_response(&[1; 20], 99, |_| {}).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::UnsupportedVersion { version: 99 });
+    assert_eq!(error.kind, ErrorKind::UnsupportedVersion(99));
 }

@@ -110,8 +110,8 @@ fn every_codec_of_magic_2() {
 fn wrong_counts_are_errors() {
     for (count, kind) in [
         (1u32, ErrorKind::TrailingBytes),
-        (3, ErrorKind::UnexpectedEnd { missing: 1 }),
-        (i32::MAX as u32, ErrorKind::UnexpectedEnd { missing: 1 }),
+        (3, ErrorKind::UnexpectedEnd(1)),
+        (i32::MAX as u32, ErrorKind::UnexpectedEnd(1)),
     ] {
         let mut batch = kafka::batch(Compression::None, &["a", "b"], 10);
         batch[57..61].copy_from_slice(&count.to_be_bytes());
@@ -122,7 +122,7 @@ fn wrong_counts_are_errors() {
     assert_eq!(BatchHeader::parse(&batch).unwrap_err().at, 57);
     let mut batch = kafka::batch(Compression::None, &["a"], 10);
     batch[22] = 5;
-    assert_eq!(records(&batch).unwrap_err().kind, ErrorKind::UnknownCodec { codec: 5 });
+    assert_eq!(records(&batch).unwrap_err().kind, ErrorKind::UnknownCodec(5));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn compressed_message_sets() {
     let empty = kafka::message(1, 0, 1, 5, &gzip(b""));
     assert!(records(&empty).is_err());
     let zstd = kafka::message(1, 0, 4, 5, &zstd::encode_all(&inner[..], 1).unwrap());
-    assert_eq!(records(&zstd).unwrap_err().kind, ErrorKind::UnknownCodec { codec: 4 });
+    assert_eq!(records(&zstd).unwrap_err().kind, ErrorKind::UnknownCodec(4));
 }
 
 fn lz4(bytes: &[u8], info: lz4_flex::frame::FrameInfo) -> Vec<u8> {
@@ -235,7 +235,7 @@ fn every_framing_of_every_codec() {
         decompress(codec, 2, &bytes, &mut out, text.len()).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(out == text, "{name}");
         let error = decompress(codec, 2, &bytes, &mut out, text.len() - 1).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::DecompressedTooLarge { limit: text.len() - 1 }, "{name}");
+        assert_eq!(error.kind, ErrorKind::DecompressedTooLarge(text.len() - 1), "{name}");
     }
     for (codec, name, bytes) in framings(b"short enough to cut everywhere") {
         for end in 0..bytes.len() {
@@ -256,13 +256,13 @@ fn bombs_are_refused() {
     let mut out = Vec::new();
     for (codec, name, bytes) in framings(&zeros) {
         let error = decompress(codec, 2, &bytes, &mut out, LIMIT).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::DecompressedTooLarge { limit: LIMIT }, "{name}");
+        assert_eq!(error.kind, ErrorKind::DecompressedTooLarge(LIMIT), "{name}");
         assert!(out.capacity() <= 4 * LIMIT, "{name}: {} bytes", out.capacity());
         out = Vec::new();
     }
     // A raw snappy block that claims 4 GiB, and one that claims more than its bytes can make.
     for (bytes, kind) in [
-        (&[0xff, 0xff, 0xff, 0xff, 0x0f, 0][..], ErrorKind::DecompressedTooLarge { limit: LIMIT }),
+        (&[0xff, 0xff, 0xff, 0xff, 0x0f, 0][..], ErrorKind::DecompressedTooLarge(LIMIT)),
         (&[0x80, 0x80, 0x20, 0], ErrorKind::BadCompression),
     ] {
         assert_eq!(decompress(Codec::Snappy, 2, bytes, &mut out, LIMIT).unwrap_err().kind, kind);

@@ -419,7 +419,7 @@ fn share_groups_fetch_and_acknowledge() {
     }
     for version in [-1, 0, 3] {
         let kind = ApiKey::SHARE_FETCH.read_request(&fetch, version, |_| {}).unwrap_err().kind;
-        assert_eq!(kind, ErrorKind::UnsupportedVersion { version });
+        assert_eq!(kind, ErrorKind::UnsupportedVersion(version));
     }
     assert!(ApiKey::FETCH.read_request(&fetch, 1, |_| {}).is_err());
 }
@@ -429,12 +429,9 @@ fn versions_of_the_future_are_refused() {
     for api_key in ApiKey::known() {
         for version in [-1, 20] {
             let error = api_key.read_request(&[0; 99], version, |_| {}).unwrap_err();
-            assert_eq!(error.kind, ErrorKind::UnsupportedVersion { version });
+            assert_eq!(error.kind, ErrorKind::UnsupportedVersion(version));
             assert!(api_key.read_response(&[0; 99], version, |_| {}).is_err());
         }
     }
-    assert_eq!(
-        ApiKey(93).read_response(&[0; 99], 0, |_| {}).unwrap_err().kind,
-        ErrorKind::UnknownApi { api_key: 93 }
-    );
+    assert_eq!(ApiKey(93).read_response(&[0; 99], 0, |_| {}).unwrap_err().kind, ErrorKind::UnknownApi(93));
 }

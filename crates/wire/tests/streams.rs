@@ -259,7 +259,7 @@ fn losing_records_costs_nothing() {
     assert_eq!(stream.lost(3000, 1), None);
     let frames = feed(&mut stream, &[&bytes[4000..], &next], 2);
     let partition = &produce(&frames[0]).partitions[0];
-    assert_eq!((partition.error, partition.batches.len()), (Some(FrameError::Lost { bytes: 3000 }), 1));
+    assert_eq!((partition.error, partition.batches.len()), (Some(FrameError::Lost(3000)), 1));
     assert_eq!((frames.len(), frames[0].error), (2, None));
 }
 
@@ -292,8 +292,8 @@ fn a_header_cut_off_behind_its_number_still_makes_a_frame() {
         for at in 1..body + 12 {
             // The client id, the header, the transactional id's six or seven bytes, acks.
             let transactional_id_end = body + 6 - tags;
-            let lost = FrameError::Lost { bytes: (one.len() - at) as u64 };
-            let head_lost = FrameError::HeadLost { bytes: (one.len() - at) as u64 };
+            let lost = FrameError::Lost((one.len() - at) as u64);
+            let head_lost = FrameError::HeadLost((one.len() - at) as u64);
             let mut stream = RequestStream::new(Options::default(), Start::Boundary);
             assert_eq!(feed(&mut stream, &[&one[..at]], 3), []);
             let frame = stream.lost((one.len() - at) as u64, 4).cloned();
@@ -328,7 +328,7 @@ fn a_loss_beyond_a_cut_header_returns_it_and_searches() {
     feed(&mut stream, &[&one[..15]], 0);
     let frame = stream.lost((one.len() - 15 + 10) as u64, 1).cloned().unwrap();
     assert_eq!((frame.correlation_id, frame.client_id), (1, None));
-    assert_eq!(frame.error, Some(FrameError::HeadLost { bytes: one.len() as u64 - 15 }));
+    assert_eq!(frame.error, Some(FrameError::HeadLost(one.len() as u64 - 15)));
     let frames = feed(&mut stream, &[&two[10..], &two], 2);
     assert_eq!(frames.iter().map(|f| f.correlation_id).collect::<Vec<_>>(), [2]);
     assert_eq!(stream.counts().resyncs, 1);
@@ -409,7 +409,7 @@ fn a_loss_beyond_the_frame_gives_it_up_and_finds_the_next() {
     feed(&mut stream, &[&one[..300]], 0);
     let gone = one.len() - 300 + 40;
     let given_up = stream.lost(gone as u64, 1).cloned().unwrap();
-    assert_eq!(given_up.error, Some(FrameError::Lost { bytes: (one.len() - 300) as u64 }));
+    assert_eq!(given_up.error, Some(FrameError::Lost((one.len() - 300) as u64)));
     assert_eq!((given_up.correlation_id, given_up.stream_end), (1, one.len() as u64));
     assert_eq!(produce(&given_up).partitions[0].batches.len(), 1);
     let frames = feed(&mut stream, &[&[&two[40..], &three[..]].concat()], 2);
@@ -575,10 +575,9 @@ fn newer_versions_and_apis_still_get_their_frame() {
     let mut stream = RequestStream::new(Options::default(), Start::Boundary);
     let frames = feed(&mut stream, &[&first, &newer, &newer_fetch, &newer_other, &unknown], 0);
     let errors: Vec<_> = frames.iter().map(|frame| frame.error).collect();
-    let version = |version| {
-        Some(FrameError::Malformed(Error { kind: ErrorKind::UnsupportedVersion { version }, at: 6 }))
-    };
-    let api = Some(FrameError::Malformed(Error { kind: ErrorKind::UnknownApi { api_key: 120 }, at: 4 }));
+    let version =
+        |version| Some(FrameError::Malformed(Error { kind: ErrorKind::UnsupportedVersion(version), at: 6 }));
+    let api = Some(FrameError::Malformed(Error { kind: ErrorKind::UnknownApi(120), at: 4 }));
     assert_eq!(errors, [None, version(20), version(21), version(9), api]);
     assert_eq!((frames[4].api_key.name(), frames[4].client_id.as_deref()), ("UNKNOWN", Some("c")));
     assert_eq!(stream.counts().resyncs, 0);
@@ -601,10 +600,10 @@ fn message_ids_are_bounded() {
     let records = kafka::batch(Compression::Gzip, &["a", "b"], 100_000);
     let bytes = kafka::produce_request(9, 1, &[("t", 0, records.clone()), ("u", 0, records)]);
     for (options, kind) in [
-        (Options { max_batch_buffer_bytes: 500, ..ids_wanted() }, ErrorKind::TooLarge { limit: 500 }),
+        (Options { max_batch_buffer_bytes: 500, ..ids_wanted() }, ErrorKind::TooLarge(500)),
         (
             Options { max_decompressed_bytes: 150_000, ..ids_wanted() },
-            ErrorKind::DecompressedTooLarge { limit: 150_000 },
+            ErrorKind::DecompressedTooLarge(150_000),
         ),
     ] {
         let frames = feed(&mut RequestStream::new(options, Start::Boundary), &[&bytes], 0);
@@ -664,7 +663,7 @@ fn every_version_of_fetch_is_read() {
             let mut stream = RequestStream::new(Options::default(), Start::Boundary);
             feed(&mut stream, &[&bytes[..end]], 0);
             let frame = stream.lost((bytes.len() - end) as u64, 0).unwrap();
-            assert_eq!(frame.error, Some(FrameError::Lost { bytes: (bytes.len() - end) as u64 }));
+            assert_eq!(frame.error, Some(FrameError::Lost((bytes.len() - end) as u64)));
         }
     }
 }
@@ -718,14 +717,14 @@ fn losing_fetched_records_hurts_their_partition_only() {
         let partition = &fetch.partitions[0];
         assert_eq!(partition.bytes as usize, batches.len());
         assert!(partition.error.is_some() || partition.records == Some(3), "lost at {at}");
-        assert!(at - records > 60 || partition.error == Some(FrameError::Lost { bytes: 1 }), "lost at {at}");
+        assert!(at - records > 60 || partition.error == Some(FrameError::Lost(1)), "lost at {at}");
     }
     // Before the records it costs the frame its body, not its place.
     let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
     feed_responses(&mut stream, &[&bytes[..20]]);
     stream.lost(5, 0);
     let frames = feed_responses(&mut stream, &[&bytes[25..]]);
-    assert_eq!(frames[0].error, Some(FrameError::Lost { bytes: 5 }));
+    assert_eq!(frames[0].error, Some(FrameError::Lost(5)));
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn a_process_that_does_not_handle_the_signal_is_left_alone() {
     seen.signal().unwrap();
     let died = process.wait().unwrap();
     assert!(alive, "it died of a signal that it does not handle");
-    assert!(matches!(refused, Error::Deaf { .. }), "{refused}");
+    assert!(matches!(refused, Error::NoSigquitHandler { .. }), "{refused}");
     assert_eq!(left, [0, 0]);
     assert_eq!(died.signal(), Some(3));
 }

@@ -89,7 +89,7 @@ impl<'a> Bytes<'a> {
         let length = self.varint()?;
         match usize::try_from(length) {
             Ok(count) if count <= self.rest.len() => Ok(count),
-            _ => Err(Error::new(ErrorKind::BadLength { length }, at)),
+            _ => Err(Error::new(ErrorKind::BadLength(length), at)),
         }
     }
 
@@ -102,7 +102,7 @@ impl<'a> Bytes<'a> {
             3 => Text::Utf8(self.counted()?),
             4 => Text::Chars(self.chars()?),
             5 => Text::Latin1(self.counted()?),
-            _ => return Err(Error::new(ErrorKind::BadString { encoding }, self.at - 1)),
+            _ => return Err(Error::new(ErrorKind::BadString(encoding), self.at - 1)),
         })
     }
 
@@ -238,7 +238,7 @@ impl Window {
         let head_bytes = head.at() - at;
         let next = at.saturating_add(size);
         if size < MIN_EVENT_BYTES.max(head_bytes) {
-            return Err(Error::new(ErrorKind::BadLength { length: size }, at));
+            return Err(Error::new(ErrorKind::BadLength(size), at));
         }
         if next > end {
             return Err(Error::new(ErrorKind::UnexpectedEnd, end));

@@ -167,7 +167,7 @@ impl Chunk {
         let event = reading.window.event(source, at, end)?;
         let limit = MAX_METADATA_BYTES as u64;
         let body = event.body.filter(|body| body.rest().len() <= MAX_METADATA_BYTES);
-        let body = body.ok_or(Error::new(ErrorKind::TooLarge { limit }, at))?;
+        let body = body.ok_or(Error::new(ErrorKind::TooLarge(limit), at))?;
         if event.type_id != METADATA {
             return Err(Error::new(ErrorKind::BadMetadata, at));
         }
@@ -234,7 +234,7 @@ impl Chunk {
 }
 
 fn sized(body: Option<Bytes<'_>>, at: u64) -> Result<Bytes<'_>, Error> {
-    body.ok_or(Error::new(ErrorKind::TooLarge { limit: MAX_EVENT_BYTES }, at))
+    body.ok_or(Error::new(ErrorKind::TooLarge(MAX_EVENT_BYTES), at))
 }
 
 fn wanted(types: &Types) -> HashMap<u64, Decoder> {

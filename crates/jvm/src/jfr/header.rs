@@ -62,7 +62,7 @@ impl Header {
         }
         let major = bytes.u16()?;
         if !(1..=2).contains(&major) {
-            return Err(Error::new(ErrorKind::UnknownVersion { major }, at + 4));
+            return Err(Error::new(ErrorKind::UnknownVersion(major), at + 4));
         }
         bytes.u16()?;
         let size_bytes = bytes.u64()?;

@@ -117,7 +117,7 @@ impl Tree {
         let at = event.at();
         let index = event.varint()?;
         let string = usize::try_from(index).ok().and_then(|index| self.strings.get(index));
-        string.map(AsRef::as_ref).ok_or(Error::new(ErrorKind::BadLength { length: index }, at))
+        string.map(AsRef::as_ref).ok_or(Error::new(ErrorKind::BadLength(index), at))
     }
 
     fn element(&mut self, event: &mut Bytes<'_>, depth: usize) -> Result<(), Error> {
@@ -290,7 +290,7 @@ impl<const N: usize> Selection<N> {
 }
 
 fn unknown(id: u64, bytes: &Bytes<'_>) -> Error {
-    bytes.error(ErrorKind::UnknownType { id })
+    bytes.error(ErrorKind::UnknownType(id))
 }
 
 impl Types {

@@ -103,7 +103,7 @@ fn what_is_no_recording_is_said_to_be_none() {
     }
     let mut old = samples::recording(NAMES[0]);
     old[5] = 9;
-    assert_eq!(samples::read(&old[..]).2.unwrap_err().kind, ErrorKind::UnknownVersion { major: 9 });
+    assert_eq!(samples::read(&old[..]).2.unwrap_err().kind, ErrorKind::UnknownVersion(9));
 }
 
 #[test]

@@ -9,15 +9,9 @@ use crate::{ApiKey, BatchHeader, Error};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// Bytes that mattered were missing from the stream.
-    Lost {
-        /// How many.
-        bytes: u64,
-    },
+    Lost(u64),
     /// Bytes were missing in the header: the client id may not be known, and nothing of the body is.
-    HeadLost {
-        /// How many.
-        bytes: u64,
-    },
+    HeadLost(u64),
     /// The bytes are not what the protocol says. Offsets count from the frame's first byte, its size field.
     Malformed(Error),
 }
@@ -25,8 +19,8 @@ pub enum FrameError {
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Lost { bytes } => write!(f, "{bytes} bytes were not captured"),
-            Self::HeadLost { bytes } => {
+            Self::Lost(bytes) => write!(f, "{bytes} bytes were not captured"),
+            Self::HeadLost(bytes) => {
                 write!(f, "{bytes} bytes were not captured, from the request's header on")
             }
             Self::Malformed(error) => write!(f, "{error}"),

@@ -101,7 +101,7 @@ pub(super) trait Direction<T> {
 
     /// What it needs next does not fit into the frame, which ends at `at`, `missing` bytes too early.
     fn truncated(&mut self, missing: usize, at: usize) {
-        self.fail(FrameError::Malformed(Error::new(ErrorKind::UnexpectedEnd { missing }, at)));
+        self.fail(FrameError::Malformed(Error::new(ErrorKind::UnexpectedEnd(missing), at)));
     }
 
     /// Whether the frame's bytes are not what the protocol says.
@@ -485,7 +485,7 @@ pub(super) fn judge_head(
     let bytes = bytes.get(..whole).unwrap_or(bytes);
     match header(bytes, size) {
         Ok(Some(bytes)) => Head::Complete(Opening { bytes, size }),
-        Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. })
+        Err(Error { kind: ErrorKind::UnexpectedEnd(missing), .. })
             if bytes.len().saturating_add(missing) <= whole.min(max_bytes) =>
         {
             Head::Incomplete(missing)

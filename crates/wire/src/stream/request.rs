@@ -176,9 +176,7 @@ impl<T: Copy> RequestDecoder<T> {
     fn whole(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
         let missing = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(bytes.len());
         let read = match missing {
-            _ if left > MAX_BODY_BYTES as u64 => {
-                Err(Error::new(ErrorKind::TooLarge { limit: MAX_BODY_BYTES }, 0))
-            }
+            _ if left > MAX_BODY_BYTES as u64 => Err(Error::new(ErrorKind::TooLarge(MAX_BODY_BYTES), 0)),
             0 => self.read_whole(bytes),
             _ => return Step::More(missing),
         };
@@ -264,7 +262,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         if is_whole {
             return Some(4 + reader.at());
         }
-        self.frame.as_mut()?.error = Some(FrameError::HeadLost { bytes: cut.missing });
+        self.frame.as_mut()?.error = Some(FrameError::HeadLost(cut.missing));
         Some(head.len())
     }
 
@@ -294,7 +292,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         let RequestBody::Produce(body) = &mut frame.body else {
             // Once it was read, the rest of the frame is nothing.
             if is_held_whole(frame.api_key) && matches!(frame.body, RequestBody::Other) {
-                frame.error.get_or_insert(FrameError::Lost { bytes: n });
+                frame.error.get_or_insert(FrameError::Lost(n));
             }
             return u64::MAX;
         };
@@ -308,7 +306,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
             body.acks = Some(acks);
         }
         self.walk.lost(&mut body.partitions, n, held, skip).unwrap_or_else(|| {
-            frame.error = Some(FrameError::Lost { bytes: n });
+            frame.error = Some(FrameError::Lost(n));
             u64::MAX
         })
     }
@@ -324,7 +322,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
                 RequestBody::Other => is_held_whole(frame.api_key) && self.read_whole(&[]).is_err(),
             };
         if let (true, Some(frame)) = (unfinished, &mut self.frame) {
-            let error = Error::new(ErrorKind::UnexpectedEnd { missing: 1 }, frame.size as usize + 4);
+            let error = Error::new(ErrorKind::UnexpectedEnd(1), frame.size as usize + 4);
             frame.error = Some(FrameError::Malformed(error));
         }
     }

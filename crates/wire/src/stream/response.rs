@@ -147,7 +147,7 @@ impl<T> ResponseDecoder<T> {
     /// Reads what stands before a body that is passed over.
     fn front(&mut self, bytes: &[u8]) -> Step {
         match self.read_body(bytes) {
-            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. }) => Step::More(missing),
+            Err(Error { kind: ErrorKind::UnexpectedEnd(missing), .. }) => Step::More(missing),
             // Fields of fixed length hold anything.
             _ => Step::Rest,
         }
@@ -260,7 +260,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         let used = 4 + size_of::<i32>();
         self.begin(head.get(..used)?, span);
         let is_whole = cut.missing == 0;
-        self.decoder.frame.as_mut()?.error = (!is_whole).then_some(FrameError::Lost { bytes: cut.missing });
+        self.decoder.frame.as_mut()?.error = (!is_whole).then_some(FrameError::Lost(cut.missing));
         Some(used)
     }
 
@@ -272,9 +272,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
             }
             ResponseShape::Front => return self.decoder.front(bytes),
             ResponseShape::None => Ok(()),
-            _ if left > MAX_BODY_BYTES as u64 => {
-                Err(Error::new(ErrorKind::TooLarge { limit: MAX_BODY_BYTES }, 0))
-            }
+            _ if left > MAX_BODY_BYTES as u64 => Err(Error::new(ErrorKind::TooLarge(MAX_BODY_BYTES), 0)),
             _ if missing > 0 => return Step::More(missing),
             _ => self.decoder.read_body(bytes),
         };
@@ -292,7 +290,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
                 return skip;
             }
         }
-        self.fail(FrameError::Lost { bytes: n });
+        self.fail(FrameError::Lost(n));
         u64::MAX
     }
 
@@ -306,7 +304,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
             _ => false,
         };
         if unfinished && frame.error.is_none() {
-            let error = Error::new(ErrorKind::UnexpectedEnd { missing: 1 }, frame.size as usize + 4);
+            let error = Error::new(ErrorKind::UnexpectedEnd(1), frame.size as usize + 4);
             frame.error = Some(FrameError::Malformed(error));
         }
     }

@@ -115,9 +115,9 @@ impl BodyWalk {
         left: u64,
     ) -> Result<Step, Error> {
         match self.read_element(partitions, top, bytes, left) {
-            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, at }) => {
+            Err(Error { kind: ErrorKind::UnexpectedEnd(missing), at }) => {
                 if bytes.len().saturating_add(missing) > MAX_ELEMENT_BYTES {
-                    return Err(Error::new(ErrorKind::TooLarge { limit: MAX_ELEMENT_BYTES }, at));
+                    return Err(Error::new(ErrorKind::TooLarge(MAX_ELEMENT_BYTES), at));
                 }
                 Ok(Step::More(missing))
             }
@@ -154,7 +154,7 @@ impl BodyWalk {
                 let bytes =
                     if levels.has_records { body.reader.bytes_length(flexible)?.unwrap_or(0) } else { 0 };
                 if u64::from(bytes) > left.saturating_sub(body.reader.at() as u64) {
-                    return Err(body.reader.error(ErrorKind::BadLength { length: bytes.into() }));
+                    return Err(body.reader.error(ErrorKind::BadLength(bytes.into())));
                 }
                 self.add_partition(partitions, &body.values, bytes)?;
                 self.partitions_left -= 1;
@@ -198,7 +198,7 @@ impl BodyWalk {
         if self.kept_bytes <= MAX_KEPT_BYTES {
             Ok(())
         } else {
-            Err(Error::new(ErrorKind::TooLarge { limit: MAX_KEPT_BYTES }, 0))
+            Err(Error::new(ErrorKind::TooLarge(MAX_KEPT_BYTES), 0))
         }
     }
 
@@ -228,15 +228,15 @@ impl BodyWalk {
             }
             Ok(header) => {
                 let length = header.length_bytes.into();
-                Some(Error::new(ErrorKind::BadLength { length }, at + 8))
+                Some(Error::new(ErrorKind::BadLength(length), at + 8))
                     .filter(|_| self.origin == Origin::Client)
             }
-            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. }) => {
+            Err(Error { kind: ErrorKind::UnexpectedEnd(missing), .. }) => {
                 let to_come = self.records_left as usize - window.len();
                 if missing <= to_come {
                     return Step::More(missing);
                 }
-                let kind = ErrorKind::UnexpectedEnd { missing: missing - to_come };
+                let kind = ErrorKind::UnexpectedEnd(missing - to_come);
                 let end = at + window.len() + to_come;
                 Some(Error::new(kind, end)).filter(|_| self.origin == Origin::Client)
             }
@@ -264,7 +264,7 @@ impl BodyWalk {
                 let Some(batch) = window.get(..length) else { return Step::More(length - window.len()) };
                 self.read_message_ids(partition, batch, at, name, options.max_decompressed_bytes);
             } else {
-                let kind = ErrorKind::TooLarge { limit: options.max_batch_buffer_bytes };
+                let kind = ErrorKind::TooLarge(options.max_batch_buffer_bytes);
                 partition.fail(FrameError::Malformed(Error::new(kind, at)));
             }
         }
@@ -327,7 +327,7 @@ impl BodyWalk {
         let partition = partitions.last_mut()?;
         let held_bytes = held.len() as u64;
         let ahead = (skip + self.records_left).checked_sub(held_bytes)?.checked_sub(n)?;
-        partition.fail(FrameError::Lost { bytes: n });
+        partition.fail(FrameError::Lost(n));
         // A batch held for its message ids: its head is there, and its end is known.
         let header = BatchHeader::parse(held).ok();
         let in_batch = header.filter(|h| u64::from(h.length_bytes) >= held_bytes + n && skip == 0);

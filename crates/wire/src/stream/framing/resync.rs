@@ -282,7 +282,7 @@ impl<T: Copy> Framing<T> {
 
     fn lost_beyond_frame(&mut self, direction: &mut impl Direction<T>, n: u64, at: T) -> bool {
         if self.left > 0 {
-            direction.fail(FrameError::Lost { bytes: self.left });
+            direction.fail(FrameError::Lost(self.left));
         }
         direction.end(self.carried_last.take().unwrap_or(at));
         self.drop_carry();
