@@ -13,13 +13,13 @@ const HEAD_BYTES: usize = 40;
 
 /// Bits of a description's first byte; the lowest three are SYN, FIN and RST as in TCP.
 const NO_ACK: u8 = 0x08;
-/// TestSegment again: so many bytes back.
+/// Sent again: so many bytes back.
 const BACK: u8 = 0x10;
 /// So many bytes before it are not captured.
 const AHEAD: u8 = 0x20;
 /// Only so many of its bytes are captured.
 const CUT: u8 = 0x40;
-/// PacketCopy after the next one.
+/// Captured after the next one.
 const LATE: u8 = 0x80;
 /// A bit of the second byte: the broker sends.
 const FROM_BROKER: u8 = 1;
