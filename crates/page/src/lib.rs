@@ -3,10 +3,13 @@
 //! [`Collector`] takes events and verdicts as they come, once, and keeps a bounded amount of them: sums over time, and the
 //! slowest requests in detail. [`Page`] is what came of one or several recordings; it is written as JSON, or as HTML
 //! around the same JSON ([`html`]). The front end is built from `web/` and is in the repository, so that building
-//! brokerscope takes no Node. Reaches no verdicts.
+//! brokerscope takes no Node. [`flame_graph`] draws time by stack by itself.
+//!
+//! Knows events, verdicts, and what `report` makes of advice and comparisons. Must not know how verdicts are reached, where
+//! recordings lie, or what the front end looks like: the types that both share are generated from the structs here
+//! (`tests/typescript.rs`).
 
-mod axis;
-mod cases;
+mod collector;
 mod detail;
 mod devices;
 mod files;
@@ -24,17 +27,14 @@ mod slow;
 mod stacks;
 mod story;
 mod threads;
-mod traffic;
-mod work;
 
 use std::collections::BTreeMap;
 
-use model::{Event, Loss, Nanos, Verdict};
+use model::Loss;
 use serde::Serialize;
 
-use axis::Axis;
-pub use cases::SlowRequests;
-use detail::{Detail, Pool, Span};
+pub use collector::{Collector, SlowRequests, Traffic, Work};
+use detail::{Detail, Span};
 use devices::{CommitData, DeviceData, FigureData};
 use files::FileData;
 use grid::Grid;
@@ -42,14 +42,11 @@ use latency::LatencyData;
 use partitions::PartitionData;
 use report::advice::{AdviceData, AdviceReport};
 use report::comparison::ComparisonData;
-use report::explanation::{Conclusion, Unobservable};
-use report::thread_state::ThreadState;
+use report::explanation::Unobservable;
 use slow::SlowData;
 use stacks::FlameData;
 use story::Story;
 use threads::ThreadData;
-pub use traffic::Traffic;
-pub use work::Work;
 
 /// What the data's `format` says, and its version: another one where a field is dropped or means something else.
 pub const FORMAT: &str = "brokerscope-page";
@@ -165,102 +162,6 @@ pub struct LossData {
     pub count: u64,
     /// More about it.
     pub detail: String,
-}
-
-/// Takes what was seen and concluded. Feed it each event before the engine, and each verdict when it is reached.
-///
-/// Of a long recording its parts may be fed by one thread each: [`Collector::part`].
-pub struct Collector {
-    traffic: Traffic,
-    work: Work,
-    cases: SlowRequests,
-}
-
-impl Collector {
-    /// One that has seen nothing. The axis begins at `origin`, or with the first event.
-    pub fn new(origin: Option<Nanos>, slower_than: Nanos) -> Self {
-        Self {
-            traffic: Traffic::new(origin, slower_than),
-            work: Work::new(origin),
-            cases: SlowRequests::new(origin, slower_than),
-        }
-    }
-
-    /// Its parts: what takes all requests, what takes all other events that are not of the network, and what takes the events
-    /// around slow requests and the verdicts. Only of one that was made with an origin.
-    pub fn part(self) -> (Traffic, Work, SlowRequests) {
-        (self.traffic, self.work, self.cases)
-    }
-
-    /// The same put together again.
-    pub fn of(traffic: Traffic, work: Work, cases: SlowRequests) -> Self {
-        Self { traffic, work, cases }
-    }
-
-    /// Takes an event.
-    pub fn event(&mut self, event: &Event) {
-        for axis in [&mut self.traffic.axis, &mut self.work.axis, &mut self.cases.axis] {
-            axis.begin(event);
-        }
-        match event {
-            Event::Request(request) => self.traffic.request(request),
-            Event::SocketOp(_) | Event::TcpEvent(_) => {}
-            _ => self.work.event(event),
-        }
-        self.cases.event(event);
-    }
-
-    /// Takes a verdict.
-    pub fn verdict(&mut self, verdict: &Verdict) {
-        self.cases.verdict(verdict);
-    }
-
-    /// Puts together what came of it.
-    pub fn finish(self, about: RecordingInfo, conclusion: &Conclusion) -> RecordingData {
-        let Self { traffic, work, cases } = self;
-        let SlowRequests { slow, kept, slower_than, axis: cases_axis, .. } = cases;
-        let grid = Axis::shared([&traffic.axis, &work.axis, &cases_axis]);
-        let summary = &conclusion.summary;
-        let latency = traffic.latency.finish(&grid);
-        let slow = slow.finish(&grid, summary, slower_than);
-        let (devices, figures, commits) = work.beneath.finish(&grid);
-        let joins = &summary.joins;
-        let mut pool = Pool::default();
-        let drafts = kept.finish(slow.by_root.iter().map(|root| &*root.root));
-        let requests = drafts.into_iter().map(|draft| draft.told(&grid, &mut pool)).collect();
-        RecordingData {
-            about,
-            origin_ns: grid.origin().0.to_string(),
-            end_ns: grid.since(grid.end()),
-            bucket_ns: grid.width(),
-            buckets: grid.buckets(),
-            story: story::tell(summary, &slow, &latency),
-            latency,
-            slow,
-            advice: None,
-            requests,
-            spans: pool.into_spans(),
-            coarse_buckets: grid::COARSE,
-            partitions: traffic.partitions.finish(&grid),
-            thread_states: ThreadState::ALL.map(ThreadState::as_str).to_vec(),
-            threads: work.threads.finish(&grid),
-            devices,
-            figures,
-            commits,
-            flames: work.stacks.finish(&grid),
-            files: work.files.finish(&grid),
-            losses: work.losses.iter().map(|loss| LossData::of(&grid, loss)).collect(),
-            loss_totals: summary.losses.iter().map(|&(kind, count)| (kind.as_str(), count)).collect(),
-            joins: [
-                ("by CRC", joins.by_crc),
-                ("by base offset", joins.by_base_offset),
-                ("not found", joins.unjoined),
-                ("not written", joins.not_written),
-            ],
-            unobservable: conclusion.unobservable.clone(),
-            notes: conclusion.notes.clone(),
-        }
-    }
 }
 
 impl RecordingData {

@@ -89,26 +89,14 @@ impl Ui {
         self.paused = paused;
     }
 
+    #[expect(clippy::indexing_slicing, reason = "there is a listing for every view")]
     pub(crate) fn listing(&self) -> &Listing {
-        let [requests, causes, writes, files, threads] = &self.listings;
-        match self.view {
-            View::Requests => requests,
-            View::Causes => causes,
-            View::Writes => writes,
-            View::Files => files,
-            View::Threads => threads,
-        }
+        &self.listings[self.view as usize]
     }
 
+    #[expect(clippy::indexing_slicing, reason = "there is a listing for every view")]
     pub(crate) fn listing_mut(&mut self) -> &mut Listing {
-        let [requests, causes, writes, files, threads] = &mut self.listings;
-        match self.view {
-            View::Requests => requests,
-            View::Causes => causes,
-            View::Writes => writes,
-            View::Files => files,
-            View::Threads => threads,
-        }
+        &mut self.listings[self.view as usize]
     }
 
     /// Takes a key.
@@ -227,7 +215,7 @@ impl Ui {
             }
             RowKey::Operation(number) => {
                 let operation = state.operations.slowest().find(|op| op.number == number);
-                if let Some(file) = operation.map(|op| op.file.clone()) {
+                if let Some(file) = operation.map(|kept| kept.op.file.clone()) {
                     self.listing_mut().group(true);
                     self.show(View::Writes, &file);
                 }

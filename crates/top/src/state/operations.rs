@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use diagnose::{Reason, Reasons};
-use model::{Device, Event, FileOp, FileOpKind, Nanos, Tid};
+use model::{Event, FileOp, Nanos};
 
 /// Operations kept.
 const MAX_KEPT: usize = 500;
@@ -17,16 +17,7 @@ const MAX_FILES: usize = 5_000;
 pub(crate) struct Operation {
     /// Its number in the order in which operations ended.
     pub(crate) number: u64,
-    pub(crate) end: Nanos,
-    pub(crate) latency: Nanos,
-    pub(crate) op: FileOpKind,
-    pub(crate) tid: Tid,
-    pub(crate) thread: Arc<str>,
-    pub(crate) bytes: Option<u64>,
-    pub(crate) offset: u64,
-    pub(crate) file: Arc<str>,
-    pub(crate) device: Device,
-    pub(crate) fs: Arc<str>,
+    pub(crate) op: FileOp,
     /// What it was spent on, longest first.
     pub(crate) reasons: Vec<Reason>,
 }
@@ -91,13 +82,13 @@ impl Operations {
     fn keep_if_slowest(&mut self, op: &FileOp, reasons: Vec<Reason>) {
         let latency = op.latency();
         if self.slowest.len() >= MAX_KEPT {
-            if self.slowest.last().is_some_and(|quickest| quickest.latency >= latency) {
+            if self.slowest.last().is_some_and(|quickest| quickest.op.latency() >= latency) {
                 return;
             }
             self.slowest.pop();
         }
-        let place = self.slowest.partition_point(|other| other.latency >= latency);
-        self.slowest.insert(place, Operation::of(self.count, op, reasons));
+        let place = self.slowest.partition_point(|other| other.op.latency() >= latency);
+        self.slowest.insert(place, Operation { number: self.count, op: op.clone(), reasons });
     }
 
     pub(crate) fn slowest(&self) -> impl Iterator<Item = &Operation> {
@@ -118,25 +109,6 @@ impl Operations {
             by_file: self.by_file.clone(),
             others: self.others.clone(),
             count: self.count,
-        }
-    }
-}
-
-impl Operation {
-    fn of(number: u64, op: &FileOp, reasons: Vec<Reason>) -> Self {
-        Self {
-            number,
-            end: op.end,
-            latency: op.latency(),
-            op: op.op,
-            tid: op.tid,
-            thread: Arc::clone(&op.thread),
-            bytes: op.bytes,
-            offset: op.offset,
-            file: Arc::clone(&op.file),
-            device: op.device.clone(),
-            fs: Arc::clone(&op.fs),
-            reasons,
         }
     }
 }
@@ -175,7 +147,7 @@ mod tests {
             op.file = format!("orders-{number}/0.log").into();
             operations.event(&Event::FileOp(Box::new(op)));
         }
-        let kept = operations.slowest().map(|op| op.latency.0).collect::<Vec<_>>();
+        let kept = operations.slowest().map(|kept| kept.op.latency().0).collect::<Vec<_>>();
         let expected = (6_000 - MAX_KEPT as i64..6_000).rev().collect::<Vec<_>>();
         assert_eq!(kept, expected);
         let files = operations.by_file().collect::<Vec<_>>();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::Nanos;
+use model::{FileOp, Nanos};
 use report::quantity::{NONE, format_bytes, format_count, or_dash};
 
 use super::{Table, rows};
@@ -35,15 +35,15 @@ columns! { COLUMNS for &Operation, |row, width, about| {
     key: RowKey::Operation(row.number),
     words: {
         let why = row.reasons.first().map_or("", |reason| reason.name);
-        let Operation { op, file, thread, tid, device, .. } = row;
+        let FileOp { op, file, thread, tid, device, .. } = &row.op;
         format!("{} {why} {file} {thread} {tid} {device}", op.as_str())
     },
     Column::text("TIME", 12) =>
-        row.end, plain(about.zone.time_of_day(row.end));
+        row.op.end, plain(about.zone.time_of_day(row.op.end));
     Column::number("LATENCY", 8) =>
-        row.latency, latency(row.latency);
+        row.op.latency(), latency(row.op.latency());
     Column::text("OP", 9) =>
-        row.op.as_str(), plain(clip(row.op.as_str(), width));
+        row.op.op.as_str(), plain(clip(row.op.op.as_str(), width));
     Column::text("WHY", 19).growing(1, 24) =>
         row.why().map_or("", |(name, _)| name), match row.why() {
             Some((name, why)) if columns_of(&why) <= width => cell(why, reason(name)),
@@ -51,19 +51,19 @@ columns! { COLUMNS for &Operation, |row, width, about| {
             None => dash(),
         };
     Column::number("BYTES", 9) =>
-        row.bytes.unwrap_or(0), plain(or_dash(row.bytes.map(format_bytes)));
+        row.op.bytes.unwrap_or(0), plain(or_dash(row.op.bytes.map(format_bytes)));
     Column::text("FILE", 16).growing(6, 60) =>
-        &*row.file, plain(clip_middle(&row.file, width));
+        &*row.op.file, plain(clip_middle(&row.op.file, width));
     Column::text("THREAD", 20).growing(2, 40).spare(1) =>
-        &*row.thread, plain(clip_middle(&row.thread, width));
+        &*row.op.thread, plain(clip_middle(&row.op.thread, width));
     Column::number("TID", 7).spare(2) =>
-        u64::from(row.tid), plain(row.tid.to_string());
+        u64::from(row.op.tid), plain(row.op.tid.to_string());
     Column::number("OFFSET", 15).spare(3) =>
-        row.offset, plain(format_count(row.offset));
+        row.op.offset, plain(format_count(row.op.offset));
     Column::text("DEVICE", 9).spare(4) =>
-        row.device.to_string(), plain(clip(&row.device.to_string(), width));
+        row.op.device.to_string(), plain(clip(&row.op.device.to_string(), width));
     Column::text("FS", 5).spare(5) =>
-        &*row.fs, plain(clip(&row.fs, width));
+        &*row.op.fs, plain(clip(&row.op.fs, width));
 } }
 
 struct FileRow<'a> {
@@ -113,7 +113,7 @@ impl Operation {
     /// Most of its time, with its share.
     fn why(&self) -> Option<(&'static str, String)> {
         let first = self.reasons.first()?;
-        let share = (first.time.0 as f64 / self.latency.0.max(1) as f64 * 100.0).round();
+        let share = (first.time.0 as f64 / self.op.latency().0.max(1) as f64 * 100.0).round();
         Some((first.name, format!("{} {share:.0}%", first.name)))
     }
 }

@@ -1,0 +1,261 @@
+//! Takes events and verdicts once, as they come, and keeps what a page shows of them, in bounded memory. Its parts may be fed
+//! by a thread each: all requests ([`Traffic`]), all other events but the network's ([`Work`]), and the events around slow
+//! requests with the verdicts ([`SlowRequests`]). Reaches no verdicts.
+
+use model::{Event, Loss, Nanos, Request, Verdict};
+use report::explanation::Conclusion;
+use report::thread_state::ThreadState;
+
+use crate::detail::{Draft, Pool};
+use crate::devices::Beneath;
+use crate::files::TopFiles;
+use crate::grid::{self, Grid};
+use crate::kept::DetailSelection;
+use crate::latency::Latency;
+use crate::partitions::Partitions;
+use crate::recent::{self, Recent};
+use crate::slow::Slow;
+use crate::stacks::Stacks;
+use crate::threads::Threads;
+use crate::{LossData, RecordingData, RecordingInfo, story};
+
+/// Takes what was seen and concluded. Feed it each event before the engine, and each verdict when it is reached.
+///
+/// Of a long recording its parts may be fed by one thread each: [`Collector::part`].
+pub struct Collector {
+    traffic: Traffic,
+    work: Work,
+    cases: SlowRequests,
+}
+
+impl Collector {
+    /// One that has seen nothing. The axis begins at `origin`, or with the first event.
+    pub fn new(origin: Option<Nanos>, slower_than: Nanos) -> Self {
+        Self {
+            traffic: Traffic::new(origin, slower_than),
+            work: Work::new(origin),
+            cases: SlowRequests::new(origin, slower_than),
+        }
+    }
+
+    /// Its parts: what takes all requests, what takes all other events that are not of the network, and what takes the events
+    /// around slow requests and the verdicts. Only of one that was made with an origin.
+    pub fn part(self) -> (Traffic, Work, SlowRequests) {
+        (self.traffic, self.work, self.cases)
+    }
+
+    /// The same put together again.
+    pub fn of(traffic: Traffic, work: Work, cases: SlowRequests) -> Self {
+        Self { traffic, work, cases }
+    }
+
+    /// Takes an event.
+    pub fn event(&mut self, event: &Event) {
+        for axis in [&mut self.traffic.axis, &mut self.work.axis, &mut self.cases.axis] {
+            axis.begin(event);
+        }
+        match event {
+            Event::Request(request) => self.traffic.request(request),
+            Event::SocketOp(_) | Event::TcpEvent(_) => {}
+            _ => self.work.event(event),
+        }
+        self.cases.event(event);
+    }
+
+    /// Takes a verdict.
+    pub fn verdict(&mut self, verdict: &Verdict) {
+        self.cases.verdict(verdict);
+    }
+
+    /// Puts together what came of it.
+    pub fn finish(self, about: RecordingInfo, conclusion: &Conclusion) -> RecordingData {
+        let Self { traffic, work, cases } = self;
+        let SlowRequests { slow, kept, slower_than, axis: cases_axis, .. } = cases;
+        let grid = Axis::shared([&traffic.axis, &work.axis, &cases_axis]);
+        let summary = &conclusion.summary;
+        let latency = traffic.latency.finish(&grid);
+        let slow = slow.finish(&grid, summary, slower_than);
+        let (devices, figures, commits) = work.beneath.finish(&grid);
+        let joins = &summary.joins;
+        let mut pool = Pool::default();
+        let drafts = kept.finish(slow.by_root.iter().map(|root| &*root.root));
+        let requests = drafts.into_iter().map(|draft| draft.told(&grid, &mut pool)).collect();
+        RecordingData {
+            about,
+            origin_ns: grid.origin().0.to_string(),
+            end_ns: grid.since(grid.end()),
+            bucket_ns: grid.width(),
+            buckets: grid.buckets(),
+            story: story::tell(summary, &slow, &latency),
+            latency,
+            slow,
+            advice: None,
+            requests,
+            spans: pool.into_spans(),
+            coarse_buckets: grid::COARSE,
+            partitions: traffic.partitions.finish(&grid),
+            thread_states: ThreadState::ALL.map(ThreadState::as_str).to_vec(),
+            threads: work.threads.finish(&grid),
+            devices,
+            figures,
+            commits,
+            flames: work.stacks.finish(&grid),
+            files: work.files.finish(&grid),
+            losses: work.losses.iter().map(|loss| LossData::of(&grid, loss)).collect(),
+            loss_totals: summary.losses.iter().map(|&(kind, count)| (kind.as_str(), count)).collect(),
+            joins: [
+                ("by CRC", joins.by_crc),
+                ("by base offset", joins.by_base_offset),
+                ("not found", joins.unjoined),
+                ("not written", joins.not_written),
+            ],
+            unobservable: conclusion.unobservable.clone(),
+            notes: conclusion.notes.clone(),
+        }
+    }
+}
+
+/// Takes all requests.
+pub struct Traffic {
+    axis: Axis,
+    latency: Latency,
+    partitions: Partitions,
+}
+
+impl Traffic {
+    fn new(origin: Option<Nanos>, slower_than: Nanos) -> Self {
+        Self {
+            axis: Axis::new(origin),
+            latency: Latency::default(),
+            partitions: Partitions::new(slower_than),
+        }
+    }
+
+    /// Takes a request: of its partitions their names and bytes, of it when it was, its API, acks, terms and errors.
+    pub fn request(&mut self, request: &Request) {
+        let grid = self.axis.reach(request.last_seen());
+        self.latency.request(grid, request);
+        self.partitions.request(grid, request);
+    }
+}
+
+/// Losses told one by one.
+const MAX_LOSSES: usize = 1_000;
+
+/// Takes all events that are not of the network: neither requests nor what happened to sockets and connections.
+pub struct Work {
+    axis: Axis,
+    threads: Threads,
+    beneath: Beneath,
+    stacks: Stacks,
+    files: TopFiles,
+    losses: Vec<Loss>,
+}
+
+impl Work {
+    fn new(origin: Option<Nanos>) -> Self {
+        Self {
+            axis: Axis::new(origin),
+            threads: Threads::new(),
+            beneath: Beneath::new(),
+            stacks: Stacks::default(),
+            files: TopFiles::new(),
+            losses: Vec::new(),
+        }
+    }
+
+    /// Takes an event.
+    pub fn event(&mut self, event: &Event) {
+        let grid = self.axis.reach(event.time());
+        match event {
+            Event::FileOp(op) => self.files.op(grid, op),
+            Event::BlockIo(io) => self.beneath.block_io(grid, io),
+            Event::JournalCommit(commit) => self.beneath.commit(commit),
+            Event::HostSample(sample) => self.beneath.sample(grid, sample),
+            Event::Loss(loss) if self.losses.len() < MAX_LOSSES => self.losses.push(loss.clone()),
+            _ => {}
+        }
+        self.threads.event(grid, event);
+        self.stacks.event(grid, event);
+    }
+}
+
+/// Takes the events around slow requests, and the verdicts on them.
+pub struct SlowRequests {
+    axis: Axis,
+    slow: Slow,
+    kept: DetailSelection,
+    slower_than: Nanos,
+    recent: Recent,
+}
+
+impl SlowRequests {
+    fn new(origin: Option<Nanos>, slower_than: Nanos) -> Self {
+        Self {
+            axis: Axis::new(origin),
+            slow: Slow::new(),
+            kept: DetailSelection::default(),
+            slower_than,
+            recent: Recent::new(slower_than),
+        }
+    }
+
+    /// Takes an event, before the engine does.
+    pub fn event(&mut self, event: &Event) {
+        if matches!(event, Event::SocketOp(_) | Event::TcpEvent(_)) {
+            return;
+        }
+        self.axis.reach(event.time());
+        self.recent.event(event);
+    }
+
+    /// Takes a verdict when it is reached.
+    pub fn verdict(&mut self, verdict: &Verdict) {
+        let grid = self.axis.grid(verdict.request.arrival);
+        self.slow.verdict(grid, verdict);
+        self.kept.offer(verdict, || Draft::of(verdict, &self.recent));
+    }
+}
+
+/// An axis that begins at a known moment, or with the first event.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    origin: Option<Nanos>,
+    grid: Option<Grid>,
+}
+
+impl Axis {
+    fn new(origin: Option<Nanos>) -> Self {
+        Self { origin, grid: None }
+    }
+
+    /// Begins where the event does, unless it has begun or is to begin elsewhere.
+    fn begin(&mut self, event: &Event) {
+        self.origin.get_or_insert_with(|| match event {
+            Event::Request(request) => request.arrival,
+            _ => recent::span(event).map_or(event.time(), |(start, _)| start),
+        });
+    }
+
+    /// The axis, as far as it reaches.
+    fn grid(&mut self, at: Nanos) -> &mut Grid {
+        let origin = *self.origin.get_or_insert(at);
+        self.grid.get_or_insert_with(|| Grid::new(origin))
+    }
+
+    /// The axis, with room for a moment.
+    fn reach(&mut self, at: Nanos) -> &Grid {
+        let grid = self.grid(at);
+        grid.reach(at);
+        grid
+    }
+
+    /// The one that has room for all that these have.
+    fn shared(parts: [&Self; 3]) -> Grid {
+        let mut grid = Grid::new(parts.iter().find_map(|part| part.origin).unwrap_or_default());
+        for part in parts.iter().filter_map(|part| part.grid.as_ref()) {
+            grid.reach(part.end());
+        }
+        grid
+    }
+}
