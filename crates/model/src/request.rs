@@ -299,27 +299,14 @@ mod tests {
             response: Some(Nanos(9_000)),
             end: Some(Nanos(9_000)),
             head_of_line: Some(Nanos(3_000)),
-            data: None,
             api_key,
             api: "ANY",
             api_version: 4,
             correlation_id: 1,
-            client_id: None,
-            client: ([10, 0, 0, 7], 41_234).into(),
-            broker: ([10, 0, 0, 1], 9_092).into(),
             request_bytes: 100,
             response_bytes: Some(20),
-            sequence: None,
-            response_sequence: None,
-            acks: None,
-            transactional_id: None,
-            group_id: None,
-            min_bytes: None,
-            max_wait_ms: None,
-            throttle_ms: None,
-            error_code: None,
-            error: None,
             partitions,
+            ..Request::new(([10, 0, 0, 7], 41_234).into(), ([10, 0, 0, 1], 9_092).into())
         }
     }
 

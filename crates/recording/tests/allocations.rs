@@ -40,27 +40,22 @@ fn request(n: u64) -> Event {
         response: Some(at(n + 2)),
         end: Some(at(n + 2)),
         head_of_line: Some(Nanos(0)),
-        data: None,
         api_key: 0,
         api: "PRODUCE",
         api_version: 13,
         correlation_id: n as i32,
         client_id: Some("producer".into()),
-        client: ([127, 0, 0, 1], 40_000 + (n % CONNECTIONS) as u16).into(),
-        broker: ([127, 0, 0, 1], 9_092).into(),
         request_bytes: 300,
         response_bytes: Some(60),
         sequence: Some(n as u32),
         response_sequence: Some(n as u32),
         acks: Some(1),
-        transactional_id: None,
-        group_id: None,
-        min_bytes: None,
-        max_wait_ms: None,
         throttle_ms: Some(0),
-        error_code: None,
-        error: None,
         partitions: vec![partition],
+        ..Request::new(
+            ([127, 0, 0, 1], 40_000 + (n % CONNECTIONS) as u16).into(),
+            ([127, 0, 0, 1], 9_092).into(),
+        )
     }))
 }
 

@@ -49,27 +49,17 @@ pub(crate) fn request(n: u64) -> Event {
         arrival_end: Nanos(n as i64 + 1),
         response: Some(Nanos(n as i64 + 2)),
         end: Some(Nanos(n as i64 + 3)),
-        head_of_line: None,
-        data: None,
         api_key: 0,
         api: "PRODUCE",
         api_version: 13,
         correlation_id: n as i32,
         client_id: Some("producer-1".into()),
-        client: "[fe80::1%3]:40000".parse().unwrap(),
-        broker: "10.0.0.1:9092".parse().unwrap(),
         request_bytes: 100,
         response_bytes: Some(60),
         sequence: Some(u32::MAX),
         response_sequence: Some(7),
         acks: Some(-1),
-        transactional_id: None,
-        group_id: None,
-        min_bytes: None,
-        max_wait_ms: None,
         throttle_ms: Some(0),
-        error_code: None,
-        error: None,
         partitions: vec![Partition {
             topic: Some("topicA".into()),
             topic_id: TopicId::parse("7XWCdjQqTIyy9OgycPxg2A"),
@@ -90,6 +80,7 @@ pub(crate) fn request(n: u64) -> Event {
             newest_record: Some(Nanos(1_700_000_000_000_000_000)),
             message_ids: vec!["371409548".into()],
         }],
+        ..Request::new("[fe80::1%3]:40000".parse().unwrap(), "10.0.0.1:9092".parse().unwrap())
     }))
 }
 
