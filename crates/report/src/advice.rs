@@ -36,7 +36,7 @@ pub struct AdviceReport {
     pub views: Views,
     /// The command that shows whether a change helped.
     pub comparison: String,
-    /// Whether rules that did not fire are told too.
+    /// Whether to show rules that did not fire too.
     pub all: bool,
     /// What else is to be known.
     pub notes: Vec<String>,

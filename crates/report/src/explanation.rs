@@ -87,7 +87,7 @@ impl ExplanationReport for TopVerdicts<'_> {
     }
 }
 
-/// How long after their requests' ends verdicts were told.
+/// The time from a request's end to its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
     /// Half of them sooner.
@@ -109,7 +109,7 @@ impl Default for Lags {
 }
 
 impl Lags {
-    /// Counts a verdict that was told so long after its request's end.
+    /// Counts a verdict that came so long after its request's end.
     pub fn add(&mut self, lag: Nanos) {
         self.0.add_length(lag);
     }

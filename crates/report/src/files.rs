@@ -72,7 +72,7 @@ pub struct Files {
     unnamed: HashMap<Inode, Traffic>,
     /// Block requests that are of no file that is known.
     unknown: Traffic,
-    /// The same operations and requests by kind of file, whatever else is told apart.
+    /// The same operations and requests by kind of file, also where other groups were asked for.
     kinds: BTreeMap<&'static str, Traffic>,
     loads: DeviceLoads,
     /// What the broker wrote to connections; none where no operation on them was seen.
@@ -255,7 +255,7 @@ pub struct Traffic {
     pub fsyncs: u64,
     /// Operations of any other kind.
     pub others: u64,
-    /// Operations that failed, of whatever kind.
+    /// Operations of any kind that failed.
     pub errors: u64,
     /// Block requests that read.
     pub block_reads: u64,

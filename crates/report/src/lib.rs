@@ -1,9 +1,13 @@
-//! How what was seen and concluded is printed: tables for people, JSON lines and CSV for programs.
+//! Reports: tables and text for people, JSON lines and CSV for programs.
 //!
-//! One trait a subject ([`requests`], [`file_ops`], [`segments`], [`explanation`], [`doctor`]), one small
-//! file an output. Everything goes to an `io::Write` that the caller
-//! chooses. It does not know how a request was captured or how a verdict was reached, and it does not look at
-//! the terminal: [`Style`] says what the caller found out about it.
+//! A report declares its columns once ([`rows::Report`]): heading, name for programs, and how a cell is made of a row.
+//! [`Writer`] makes a table, JSON lines or CSV of them; rows that `model` declares bring their columns along. What is no
+//! list of rows (an explanation, an examination of a host) writes its own text. All text from outside goes through
+//! [`escape`].
+//!
+//! Knows: formats, headings, units, escaping, percentiles in bounded memory. Must not know: how a request was captured,
+//! how a verdict was reached, files and the terminal: output goes to an `io::Write` of the caller, and [`Style`] says
+//! what the caller knows of the terminal.
 
 pub mod advice;
 pub mod blocked;

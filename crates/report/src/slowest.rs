@@ -1,4 +1,4 @@
-//! The slowest of many, slowest first: as many as were asked for are held, whatever the length of the input. Does
+//! The slowest of many, slowest first: as many as were asked for, however long the input. Does
 //! not know what they are.
 
 use std::cmp::{Ordering, Reverse};
@@ -9,12 +9,12 @@ use model::Nanos;
 /// Holds the slowest.
 pub struct Slowest<T> {
     most: usize,
-    held: BinaryHeap<Reverse<Ranked<T>>>,
+    held: BinaryHeap<Reverse<Entry<T>>>,
     offered: u64,
 }
 
 /// One by its latency; of two equally slow ones the earlier ranks higher.
-struct Ranked<T> {
+struct Entry<T> {
     latency: Nanos,
     nth: Reverse<u64>,
     item: T,
@@ -41,12 +41,12 @@ impl<T> Slowest<T> {
         if full {
             self.held.pop();
         }
-        self.held.push(Reverse(Ranked { latency, nth: Reverse(self.offered), item: item() }));
+        self.held.push(Reverse(Entry { latency, nth: Reverse(self.offered), item: item() }));
     }
 
     /// Those held, slowest first; they stay.
     pub fn sorted(&self) -> Vec<&T> {
-        let mut ranked: Vec<&Reverse<Ranked<T>>> = self.held.iter().collect();
+        let mut ranked: Vec<&Reverse<Entry<T>>> = self.held.iter().collect();
         ranked.sort();
         ranked.iter().map(|Reverse(ranked)| &ranked.item).collect()
     }
@@ -63,25 +63,25 @@ impl<T> Slowest<T> {
     }
 }
 
-impl<T> Ord for Ranked<T> {
+impl<T> Ord for Entry<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.latency, self.nth).cmp(&(other.latency, other.nth))
     }
 }
 
-impl<T> PartialOrd for Ranked<T> {
+impl<T> PartialOrd for Entry<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> PartialEq for Ranked<T> {
+impl<T> PartialEq for Entry<T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl<T> Eq for Ranked<T> {}
+impl<T> Eq for Entry<T> {}
 
 #[cfg(test)]
 mod tests {

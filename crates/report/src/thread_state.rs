@@ -1,5 +1,5 @@
 //! What a thread of a broker can be seen to do: it ran, waited for a CPU or a lock, was in a file operation or blocked by
-//! the disk, or the JVM had stopped it. Says which state an event tells of, and takes apart states that lie within
+//! the disk, or the JVM had stopped it. Finds the states of an event, and separates states that lie within
 //! each other. Does not add up over time.
 
 use std::collections::HashMap;

@@ -37,7 +37,7 @@ fn with_next(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(' ').zip(text.split(' ').skip(1).chain([""]))
 }
 
-/// Whether a word is a unit of time, as `Nanos` writes it, whatever follows it.
+/// Whether a word is a unit of time, as `Nanos` writes it; punctuation may follow.
 fn is_unit(word: &str) -> bool {
     matches!(word.trim_end_matches([',', ')', '.', ';']), "ns" | "µs" | "ms" | "s")
 }

@@ -60,7 +60,7 @@ pub struct TargetData {
     pub value: String,
 }
 
-/// What a page tells of advice.
+/// Advice as a page shows it.
 #[derive(Clone, Debug, Serialize)]
 pub struct AdviceData {
     /// How long was watched; none where nothing of requests is known.

@@ -9,7 +9,7 @@ use super::{ComparisonReport, figures};
 use crate::escape::escape;
 use crate::quantity::format_count;
 
-/// Causes told of each configuration.
+/// Causes of each configuration.
 const CAUSES: usize = 3;
 
 /// Writes all of it.

@@ -12,7 +12,7 @@ use super::ComparisonReport;
 use crate::json;
 use crate::rows::{Cell, Column, Format, Report, Writer, to_json};
 
-/// Digits that a figure is told with: those that follow are not of the measurement.
+/// Significant digits of a figure: those that follow are noise.
 const DIGITS: i32 = 6;
 /// Cells of a row of the heat map, at most.
 const MAX_CELLS: usize = 256;

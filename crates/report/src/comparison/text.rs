@@ -18,7 +18,7 @@ const WIDTH: usize = 80;
 /// Of these, what a row of the heat map and a bar have.
 const CELLS: usize = 58;
 const BAR: usize = 40;
-/// Causes told of each configuration.
+/// Causes of each configuration.
 const CAUSES: usize = 5;
 /// How a bar's last cell is filled, in eighths.
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];

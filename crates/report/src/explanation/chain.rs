@@ -36,10 +36,10 @@ pub fn describe_chain(verdict: &Verdict) -> String {
             }
             Cause::GcPause => words.push("garbage collection".to_owned()),
             Cause::Safepoint => words.push("safepoint".to_owned()),
-            // What the requests ahead of it waited for is told with them.
+            // What the requests ahead of it waited for is in their part of the chain.
             Cause::JournalCommit | Cause::FastCommit | Cause::SlowDevice | Cause::DirtyThrottling
                 if locked => {}
-            // What an fsync or a page waited for is told of the root.
+            // What an fsync or a page waited for is known from the root.
             Cause::JournalCommit | Cause::SlowDevice | Cause::FastCommit if in_file => {}
             Cause::JournalCommit | Cause::FastCommit | Cause::SlowDevice | Cause::DirtyThrottling => {
                 words.push(if ahead > 0 { "its write" } else { "own write" }.to_owned());

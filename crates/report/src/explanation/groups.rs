@@ -1,4 +1,4 @@
-//! Verdicts gathered by their root, so that one commit that slowed 37 requests is told once. Keeps a
+//! Verdicts gathered by their root, so that one commit that slowed 37 requests appears once. Keeps a
 //! bounded number of them; the totals of all are the engine's.
 
 use std::collections::{BTreeMap, HashMap};
@@ -8,13 +8,13 @@ use model::{Cause, Doubt, Evidence, EvidenceKind, Nanos, Stage, Tid, Verdict};
 
 use super::chain::shape;
 
-/// Writes kept of one root, to tell the longest and count the others.
+/// Writes kept of one root, to show the longest and count the others.
 const MAX_WRITES: usize = 1_000;
 
 /// How many verdicts are kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Requests told of one root.
+    /// Requests of one root.
     pub(crate) requests: usize,
     /// Roots kept.
     pub(crate) roots: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Group {
     shapes: HashMap<Vec<Cause>, usize>,
 }
 
-/// What a root's own evidence is of, in the order in which it is told.
+/// What a root's own evidence is of, in the order in which it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Kernel,

@@ -19,7 +19,7 @@ use crate::requests::topic_shown;
 use crate::rows::{Cell, Column, Report, Writer};
 use crate::wrap::bullet;
 
-/// Roots told in full; of the others, the first of each cause is.
+/// Roots shown in full; of the others, the first of each cause is.
 const MAX_FULL_ROOTS: usize = 3;
 /// Roots named at all.
 const MAX_ROOTS: usize = 20;
@@ -30,7 +30,7 @@ pub struct ExplanationText<W> {
     groups: Groups,
     questions: Questions,
     style: Style,
-    /// Whether each verdict is told at once, in a line, and whether one was.
+    /// Whether each verdict is shown at once, in a line, and whether one was.
     rows: Option<bool>,
 }
 
@@ -113,7 +113,7 @@ impl<W: Write> ExplanationText<W> {
             .try_for_each(|verdict| story::tell(&mut self.out, &self.style, verdict))
     }
 
-    /// The requests whose whole story is told. Those that nothing explains have no story in common.
+    /// The requests shown in detail. Those that nothing explains have no story in common.
     fn examples<'g>(&self, cause: Cause, group: &'g Group) -> Vec<&'g Verdict> {
         match cause {
             Cause::Unobserved => group.verdicts.iter().take(if self.style.wide { 100 } else { 3 }).collect(),
@@ -297,7 +297,7 @@ fn root_heading<W: Write>(
         format_count_of(total.requests, "request"),
         total.time
     );
-    // Only what is told in full stands out.
+    // Only roots shown in full stand out.
     if in_full { writeln!(out, "{}", style.heading(&heading)) } else { writeln!(out, "{heading}") }
 }
 
@@ -446,7 +446,7 @@ pub(super) fn basis<W: Write>(out: &mut W, style: &Style, conclusion: &Conclusio
 
 fn lag(lag: Lag) -> String {
     format!(
-        "verdicts were told {} after their requests had ended (median), 99 in a hundred within {}, the last after {}",
+        "verdicts came {} after their requests had ended (median), 99 in a hundred within {}, the last after {}",
         lag.median, lag.p99, lag.longest
     )
 }

@@ -1,5 +1,5 @@
 //! One request in full: its stages on one axis of time, and beneath them what was seen of their cause, on the same axis.
-//! Does not choose the request: of several with the same number the slowest is told and the others are named.
+//! Does not choose the request: of several with the same number the slowest is shown and the others are listed.
 
 use std::io::{self, Write};
 

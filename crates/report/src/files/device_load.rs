@@ -26,13 +26,13 @@ pub struct DeviceLoad {
 /// Counts requests of devices.
 #[derive(Clone, Default)]
 pub(super) struct DeviceLoads {
-    seen: BTreeMap<(u32, u32), Seen>,
-    sampled: BTreeMap<Arc<str>, Sampled>,
+    seen: BTreeMap<(u32, u32), RequestCounts>,
+    sampled: BTreeMap<Arc<str>, SampleSums>,
 }
 
 /// Block requests of a device.
 #[derive(Clone)]
-struct Seen {
+struct RequestCounts {
     name: Arc<str>,
     reads: u64,
     all: u64,
@@ -46,7 +46,7 @@ struct Seen {
 
 /// What a device says of itself, about once a second.
 #[derive(Clone, Default)]
-struct Sampled {
+struct SampleSums {
     reads: f64,
     all: f64,
     seconds: f64,
@@ -65,7 +65,7 @@ impl DeviceLoads {
         if self.seen.len() >= MAX_DEVICES && !self.seen.contains_key(&number) {
             return;
         }
-        let seen = self.seen.entry(number).or_insert_with(|| Seen::new(io));
+        let seen = self.seen.entry(number).or_insert_with(|| RequestCounts::new(io));
         seen.all += 1;
         seen.reads += u64::from(io.direction == Direction::Read);
         seen.first = seen.first.min(io.start);
@@ -98,7 +98,7 @@ impl DeviceLoads {
         let sampled = self.sampled.into_iter().map(|(device, sampled)| sampled.load(device));
         let mut loads = sampled.collect::<Vec<_>>();
         if loads.is_empty() {
-            loads.extend(self.seen.into_values().map(Seen::load));
+            loads.extend(self.seen.into_values().map(RequestCounts::load));
         }
         loads.retain(|load| load.busiest_iops > 0.0);
         loads.sort_by(|a, b| b.busiest_iops.total_cmp(&a.busiest_iops).then_with(|| a.device.cmp(&b.device)));
@@ -106,7 +106,7 @@ impl DeviceLoads {
     }
 }
 
-impl Seen {
+impl RequestCounts {
     fn new(io: &BlockIo) -> Self {
         let name = io.device.to_string().into();
         let second = io.end.0.div_euclid(SECOND);
@@ -126,7 +126,7 @@ impl Seen {
     }
 }
 
-impl Sampled {
+impl SampleSums {
     fn add(&mut self, sample: &HostSample, reads: bool) {
         let seconds = (sample.end - sample.start).0 as f64 / SECOND as f64;
         if sample.end != self.at {

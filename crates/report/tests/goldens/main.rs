@@ -1,4 +1,4 @@
-//! Every output against its golden file. `BLESS=1 cargo test -p report` writes the files anew; a missing
+//! Every output against its golden file. `BLESS=1 cargo test -p report` rewrites the files; a missing
 //! one fails. The events are built in `sample`; nobody types expected output.
 
 // clippy.toml allows these in test functions; a test crate is nothing else.
@@ -200,7 +200,7 @@ fn the_slowest_come_first_and_no_more_than_were_asked_for() {
     let latency = |request: &Request| request.latency();
     for most in [1, 7, 10_000] {
         let mut out = Vec::new();
-        let shared = Shared::default();
+        let shared = SharedOutput::default();
         let mut top = TopRequests::new(most, RequestWriter::new(shared.clone(), Vec::new(), &JSON));
         for request in &traffic {
             top.request(request);
@@ -224,9 +224,9 @@ fn the_slowest_come_first_and_no_more_than_were_asked_for() {
 
 /// An output that is still there when its owner is gone.
 #[derive(Clone, Default)]
-struct Shared(Rc<RefCell<Vec<u8>>>);
+struct SharedOutput(Rc<RefCell<Vec<u8>>>);
 
-impl Write for Shared {
+impl Write for SharedOutput {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.borrow_mut().write(bytes)
     }
@@ -300,7 +300,7 @@ fn a_file_operation_has_every_field_of_the_contract_and_its_reasons_add_up() {
 
 #[test]
 fn the_slowest_operations_come_first() {
-    let shared = Shared::default();
+    let shared = SharedOutput::default();
     file_ops(TopFileOps::new(2, Box::new(FileOpWriter::new(shared.clone(), false, &JSON))));
     let rows = json_lines(&shared.0.borrow());
     let found = rows.iter().map(|row| row["latency_ns"].as_i64().unwrap()).collect::<Vec<_>>();

@@ -630,7 +630,7 @@ fn ruled_out() -> Verdict {
     }
 }
 
-/// A request with a slow write of its own, those that waited behind it, and two that nothing explains.
+/// A request with its own slow write, those that waited behind it, and two that nothing explains.
 pub(crate) fn verdicts() -> Vec<Verdict> {
     vec![own_write(), waiting(), behind(1), behind(3), unexplained(), ruled_out()]
 }
