@@ -69,6 +69,16 @@ pub enum Detail {
 }
 
 impl Call {
+    fn new(
+        (start, end): (Nanos, Nanos),
+        function: impl Into<Arc<str>>,
+        seen_by: SpanSource,
+        thread: Option<(Tid, Arc<str>)>,
+        detail: Detail,
+    ) -> Self {
+        Self { start, end, function: function.into(), seen_by, device: None, thread, file: None, detail }
+    }
+
     /// How long it took, as far as it was seen.
     pub fn latency(&self) -> Nanos {
         self.end - self.start
@@ -147,16 +157,9 @@ impl Calls {
     }
 
     fn commit(&mut self, commit: &JournalCommit) {
-        self.hold(Call {
-            start: commit.start,
-            end: commit.end,
-            function: COMMIT.into(),
-            seen_by: SpanSource::Tracepoints,
-            device: Some(commit.device.clone()),
-            thread: None,
-            file: None,
-            detail: Detail::Commit(commit.clone()),
-        });
+        let detail = Detail::Commit(commit.clone());
+        let call = Call::new((commit.start, commit.end), COMMIT, SpanSource::Tracepoints, None, detail);
+        self.hold(Call { device: Some(commit.device.clone()), ..call });
     }
 
     /// A stretch off the CPU in the same call is no separate call.
@@ -168,31 +171,18 @@ impl Calls {
                 detail = replaced.map_or(detail, |call| call.detail);
             }
         }
-        let call = Call {
-            start: span.start,
-            end: span.end,
-            function: Arc::clone(&span.function),
-            seen_by: span.seen_by,
-            device: span.device.clone(),
-            thread: Some((span.tid, Arc::clone(&span.thread))),
-            file: None,
-            detail,
-        };
-        self.hold_unnamed(span.tid, call, None);
+        let thread = Some((span.tid, Arc::clone(&span.thread)));
+        let function = Arc::clone(&span.function);
+        let call = Call::new((span.start, span.end), function, span.seen_by, thread, detail);
+        self.hold_unnamed(span.tid, Call { device: span.device.clone(), ..call }, None);
     }
 
     fn reclaim(&mut self, reclaim: &Reclaim) {
         let [global, memcg] = RECLAIM;
-        let call = Call {
-            start: reclaim.start,
-            end: reclaim.end,
-            function: if reclaim.memcg { memcg } else { global }.into(),
-            seen_by: SpanSource::Tracepoints,
-            device: None,
-            thread: Some((reclaim.tid, Arc::clone(&reclaim.thread))),
-            file: None,
-            detail: Detail::Reclaim { pages: reclaim.pages, memcg: reclaim.memcg },
-        };
+        let function = if reclaim.memcg { memcg } else { global };
+        let thread = Some((reclaim.tid, Arc::clone(&reclaim.thread)));
+        let detail = Detail::Reclaim { pages: reclaim.pages, memcg: reclaim.memcg };
+        let call = Call::new((reclaim.start, reclaim.end), function, SpanSource::Tracepoints, thread, detail);
         self.hold_unnamed(reclaim.tid, call, None);
     }
 
@@ -202,20 +192,10 @@ impl Calls {
         if self.goes_on(interval, function, &detail) {
             return;
         }
-        let call = Call {
-            start: interval.start,
-            end: interval.end,
-            function: function.into(),
-            seen_by: SpanSource::OffCpu,
-            device: None,
-            thread: Some((interval.tid, Arc::clone(&interval.thread))),
-            file: None,
-            detail,
-        };
+        let thread = Some((interval.tid, Arc::clone(&interval.thread)));
+        let call = Call::new((interval.start, interval.end), function, SpanSource::OffCpu, thread, detail);
         let key = self.hold_unnamed(interval.tid, call, Some(Arc::clone(&interval.stack)));
-        if let Some(thread) = self.threads.get_mut(&interval.tid) {
-            thread.last = Some((key, interval.length()));
-        }
+        self.threads.entry(interval.tid).or_default().last = Some((key, interval.length()));
     }
 
     /// Whether the interval is of the call that the thread was last seen in.

@@ -66,6 +66,27 @@ pub struct LockRow {
 }
 
 impl LockRow {
+    /// A wait for a lock of which nothing else is known.
+    fn of(name: LockName) -> Self {
+        Self {
+            start: Nanos::ZERO,
+            end: Nanos::ZERO,
+            pid: 0,
+            tid: 0,
+            thread: Arc::default(),
+            name,
+            taken_in: None,
+            lock: None,
+            holder: None,
+            previous_owner: None,
+            doing: HolderActivity::Unknown,
+            ahead: 0,
+            partition: None,
+            stack: Arc::default(),
+            seen_by: None,
+        }
+    }
+
     /// How long it waited.
     pub fn latency(&self) -> Nanos {
         self.end - self.start
@@ -268,16 +289,12 @@ fn of_wait(wait: &LockWait, name: LockName) -> LockRow {
         pid: wait.pid,
         tid: wait.tid,
         thread: Arc::clone(&wait.thread),
-        name,
         taken_in: taken_in(&wait.stack),
         lock: Some(wait.lock.clone()),
-        holder: None,
         previous_owner: wait.holder.clone(),
-        doing: HolderActivity::Unknown,
-        ahead: 0,
-        partition: None,
         stack: Arc::clone(&wait.stack),
         seen_by: Some(wait.source),
+        ..LockRow::of(name)
     }
 }
 
@@ -288,15 +305,6 @@ fn of_append(append: &FileOp, window: &Window) -> LockRow {
         pid: append.pid,
         tid: append.tid,
         thread: window.name(append.tid, &append.thread),
-        name: LockName::Log,
-        taken_in: None,
-        lock: None,
-        holder: None,
-        previous_owner: None,
-        doing: HolderActivity::Unknown,
-        ahead: 0,
-        partition: None,
-        stack: Arc::default(),
-        seen_by: None,
+        ..LockRow::of(LockName::Log)
     }
 }

@@ -115,24 +115,25 @@ impl<T: Append> Appends<T> {
             .map(|kept| &kept.append)
     }
 
+    #[expect(clippy::expect_used, reason = "`insert` keeps no other")]
     fn offsets(&self) -> Offsets {
         let mut offsets = Offsets::default();
         for (number, kept) in (self.forgotten..).zip(&self.kept) {
-            // All that are kept have one.
-            offsets.push(kept.append.keys().map_or(i64::MIN, |keys| keys.base_offset), number);
+            let keys = kept.append.keys().expect("an append without a batch head is not kept");
+            offsets.push(keys.base_offset, number);
         }
         offsets
     }
 
     /// Forgets what ended before that.
+    #[expect(clippy::expect_used, reason = "`insert` keeps no other")]
     pub(crate) fn forget(&mut self, horizon: Nanos) {
         while let Some(first) = self.kept.front().filter(|first| first.append.end() < horizon) {
-            if let Some(Keys { crc, base_offset, .. }) = first.append.keys() {
-                forget(&mut self.by_crc, &crc, self.forgotten);
-                if let Some(offsets) = self.by_base_offset.get_mut() {
-                    forget(&mut offsets.latest, &base_offset, self.forgotten);
-                    offsets.before.pop_front();
-                }
+            let keys = first.append.keys().expect("an append without a batch head is not kept");
+            forget(&mut self.by_crc, &keys.crc, self.forgotten);
+            if let Some(offsets) = self.by_base_offset.get_mut() {
+                forget(&mut offsets.latest, &keys.base_offset, self.forgotten);
+                offsets.before.pop_front();
             }
             self.kept.pop_front();
             self.forgotten += 1;
