@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration as StdDuration, Instant};
 
 use analysis::source::{self, ONLY_READ};
-use analysis::{Analysis, CrossCheck, EventSource, Gaps, Output, Stop, Usage, input};
+use analysis::{Analysis, CrossCheck, EventSource, Output, Stop, Usage, input};
 use anyhow::Context as _;
 use clap::Args;
 use diagnose::Config;
@@ -146,6 +146,7 @@ impl Explain {
 
     #[cfg(feature = "live")]
     fn run_live(&self, interface: &str) -> anyhow::Result<()> {
+        use analysis::Gaps;
         use analysis::source::{Live, LiveOptions};
 
         let stop = Stop::after(None)?;
