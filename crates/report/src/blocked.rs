@@ -101,12 +101,10 @@ fn names<'a>(threads: &[ThreadDumpCount]) -> Cell<'a> {
 }
 
 fn join(stem: &str, numbers: &[&str]) -> String {
-    match numbers {
-        [one] => format!("{stem}{one}"),
-        _ => {
-            let more = if numbers.len() > MAX_NUMBERS { ",…" } else { "" };
-            let some = numbers.iter().take(MAX_NUMBERS).copied().collect::<Vec<_>>().join(",");
-            format!("{stem}{{{some}{more}}}")
-        }
+    if let [one] = numbers {
+        return format!("{stem}{one}");
     }
+    let more = if numbers.len() > MAX_NUMBERS { ",…" } else { "" };
+    let some = numbers.iter().take(MAX_NUMBERS).copied().collect::<Vec<_>>().join(",");
+    format!("{stem}{{{some}{more}}}")
 }

@@ -304,7 +304,7 @@ impl<W: Write> LockSummary<W> {
 }
 
 impl<W: Write> Sink<LockWaits> for LockSummary<W> {
-    fn row<'a>(&mut self, row: &'a LockRow) -> io::Result<()> {
+    fn row(&mut self, row: &LockRow) -> io::Result<()> {
         let lock = (lock_name(row), row.partition.as_ref().map(ToString::to_string));
         self.groups.of(lock, GroupBy::Lock).add(row);
         if let Some(holder) = &row.holder {

@@ -283,6 +283,7 @@ pub enum Cell<'a> {
 
 impl<'a> Cell<'a> {
     /// Anything that has a text.
+    #[expect(clippy::needless_pass_by_value, reason = "a column hands over what it has just made")]
     pub fn display(value: impl ToString) -> Self {
         Cell::Text(Cow::Owned(value.to_string()))
     }

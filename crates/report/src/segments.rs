@@ -100,7 +100,7 @@ impl Report for Batches {
             Col::text("TIMESTAMP", 12, "", |row| timestamp(row.batch.timestamp_ms)).place(1),
             Col::data("timestamp_ms", |row| row.batch.timestamp_ms.into()),
             Col::text("CONTROL", 0, "control", |row| row.batch.control.into()).wide(),
-            Col::data("message_ids", |row| Cell::List(row.message_ids.iter().map(|id| id.into()).collect())),
+            Col::data("message_ids", |row| Cell::List(row.message_ids.iter().map(Into::into).collect())),
         ]
     }
 }
@@ -140,7 +140,7 @@ enum Form<W: Write> {
     Batches(Writer<Batches, W>),
     Records(Writer<Records, W>),
     /// Records are written down before they join the batches.
-    Both(Writer<Batches, W>, Writer<Records, Vec<u8>>),
+    Both(Writer<Batches, W>, Box<Writer<Records, Vec<u8>>>),
 }
 
 impl<W: Write> SegmentWriter<W> {
@@ -149,7 +149,7 @@ impl<W: Write> SegmentWriter<W> {
         let form = match format {
             Format::Json => Form::Both(
                 Writer::new(out, &Batches(segment), format),
-                Writer::new(Vec::new(), &Records, format),
+                Box::new(Writer::new(Vec::new(), &Records, format)),
             ),
             _ if records => Form::Records(Writer::new(out, &Records, format)),
             _ => Form::Batches(Writer::new(out, &Batches(segment), format)),

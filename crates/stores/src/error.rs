@@ -122,6 +122,7 @@ pub(crate) enum ErrorKind {
 
 impl ErrorKind {
     /// The error about a URL.
+    #[expect(clippy::needless_pass_by_value, reason = "a URL just made is handed over")]
     pub(crate) fn of(self, url: impl ToString) -> Error {
         Error { url: url.to_string(), kind: self }
     }

@@ -85,6 +85,10 @@ impl Report for FileGroups {
     type Row<'a> = FileRow<'a>;
     const TYPE: &'static str = "files";
 
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the methods are not general over the row's lifetime"
+    )]
     fn columns(&self) -> Vec<Column<Self>> {
         type Col = Column<FileGroups>;
         let count = |heading, field: &'static str, of: fn(&Traffic) -> u64| {

@@ -9,6 +9,9 @@ use super::tier::{Cleanup, Migrations};
 use crate::distribution::Distribution;
 use crate::slowest::Slowest;
 
+/// A kind of entry, with the name of the user's pattern if it is one.
+pub(super) type Kind = (LogKind, Option<Arc<str>>);
+
 /// Partitions that are told apart; those that come later are only in the totals.
 const MAX_PARTITIONS: usize = 100_000;
 /// Entries about the whole broker that are kept.
@@ -29,7 +32,7 @@ pub struct Group {
 
 /// All entries and requests summed up.
 pub struct LogSummary {
-    pub(super) groups: BTreeMap<(LogKind, Option<Arc<str>>), Group>,
+    pub(super) groups: BTreeMap<Kind, Group>,
     pub(super) cleanups: BTreeMap<TopicPartition, Cleanup>,
     /// Of all partitions, also those there was no room for.
     pub(super) all_cleanups: Cleanup,
@@ -120,8 +123,8 @@ impl LogSummary {
         if self.events.len() < MAX_EVENTS { self.events.push(entry.clone()) } else { self.more_events += 1 }
     }
 
-    /// Entries by kind.
-    pub(super) fn kinds(&self) -> Vec<((LogKind, Option<Arc<str>>), Group)> {
+    /// Entries by kind, those of the user's patterns by the pattern's name.
+    pub(super) fn kinds(&self) -> Vec<(Kind, Group)> {
         self.groups.clone().into_iter().collect()
     }
 
