@@ -124,7 +124,7 @@ fn the_sample_s_journal_comes_first_with_what_it_cost() {
     assert!(first["changes"].as_array().unwrap().iter().all(|change| change["together"] == false));
     // What costs nothing there is not advised, and what a recording does not hold is said.
     assert!(
-        told.rules("silent-rule").contains(&"gc-pause") && told.rules("silent-rule").contains(&"batch-size")
+        told.rules("silent").contains(&"gc-pause") && told.rules("silent").contains(&"batch-size")
     );
     assert!(told.why_missing("the kernel's settings").contains("beside the broker"));
     let costs: Vec<i64> =
@@ -227,7 +227,7 @@ fn a_recording_s_samples_name_what_runs_and_a_lock_that_is_spun_for() {
     let calm = dir.path().join("calm");
     sampled(&calm, &[crc], 400);
     let told = Told::by(&[calm.to_str().unwrap(), "--all"]);
-    assert!(told.rules("silent-rule").contains(&"monitor-spin"), "{:?}", told.rules("silent-rule"));
+    assert!(told.rules("silent").contains(&"monitor-spin"), "{:?}", told.rules("silent"));
     assert_eq!(told.of("function")[0]["share"], 1.0);
 }
 
@@ -240,7 +240,7 @@ fn a_broker_whose_settings_cannot_be_read_gets_the_advice_that_is_left() {
     assert!(told.why_missing("what slow requests lost to what").contains("--for"));
     assert!(told.why_missing("what the log dirs are on").contains("No such file"));
     // What the host itself says is judged all the same.
-    let judged = [told.rules("advice"), told.rules("silent-rule")].concat();
+    let judged = [told.rules("advice"), told.rules("silent")].concat();
     assert!(judged.contains(&"swappiness") && judged.contains(&"dirty-ratio"), "{judged:?}");
     let lines = told.of("missing");
     let inputs: std::collections::BTreeSet<_> = lines.iter().map(|line| line["input"].as_str()).collect();
