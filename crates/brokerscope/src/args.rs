@@ -314,7 +314,7 @@ impl Times {
 
 impl Presentation {
     /// The form of output that the flags ask for.
-    pub(crate) fn form(&self, pace: Pace) -> report::Format {
+    pub(crate) fn form(self, pace: Pace) -> report::Format {
         match self.format {
             Format::Table => report::Format::Table(self.look(pace)),
             Format::Json => report::Format::Json,
@@ -323,7 +323,7 @@ impl Presentation {
     }
 
     /// How outputs for people look.
-    pub(crate) fn look(&self, pace: Pace) -> Style {
+    pub(crate) fn look(self, pace: Pace) -> Style {
         output::look(self.times.zone(), self.wide, pace)
     }
 }

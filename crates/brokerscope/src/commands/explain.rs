@@ -196,14 +196,11 @@ impl Explain {
 
     /// The table of verdicts in the recording that they are about.
     fn create_table(&self, source: &dyn EventSource) -> anyhow::Result<VerdictWriter> {
-        match source.recording() {
-            Some(recording) => {
-                VerdictWriter::create(recording, self.view.slow.slower_than).context(CANNOT_SAVE)
-            }
-            None => {
-                let why = "--save goes with a recording: packets have no place for verdicts";
-                Err(Usage(why.to_owned()).into())
-            }
+        if let Some(recording) = source.recording() {
+            VerdictWriter::create(recording, self.view.slow.slower_than).context(CANNOT_SAVE)
+        } else {
+            let why = "--save goes with a recording: packets have no place for verdicts";
+            Err(Usage(why.to_owned()).into())
         }
     }
 }

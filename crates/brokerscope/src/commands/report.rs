@@ -191,7 +191,9 @@ fn collect(
         if let Some(counter) = compared {
             counter.requests(requests);
         }
-        requests.iter().for_each(|request| advice_traffic.request(request));
+        for request in requests {
+            advice_traffic.request(request);
+        }
     };
     let mut verdict = |verdict: &Verdict| {
         if let Some(counter) = compared {
@@ -204,7 +206,9 @@ fn collect(
         let totals = Totals {
             requests: &mut |batch| {
                 requests(batch);
-                batch.iter().for_each(|request| traffic.request(request));
+                for request in batch {
+                    traffic.request(request);
+                }
             },
             others: Some(&mut |event: &Event| {
                 advice_work.event(event);

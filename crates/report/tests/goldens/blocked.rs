@@ -60,6 +60,6 @@ fn locks_of_thread_dumps_in_every_form() {
         golden(name, |out| Writer::new(out, &BlockedThreads, &format).write_all(&rows()).unwrap());
     }
     golden("blocked-nothing.txt", |out| {
-        Writer::new(out, &BlockedThreads, &table(false)).write_all(&[]).unwrap()
+        Writer::new(out, &BlockedThreads, &table(false)).write_all(&[]).unwrap();
     });
 }

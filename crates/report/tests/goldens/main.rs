@@ -152,20 +152,20 @@ fn overview(most: usize, requests: &[Request]) -> Groups {
 fn an_overview_in_every_form() {
     let groups = overview(100, &sample::traffic());
     golden("overview.txt", |out| {
-        overview::write(out, &table(false), &groups, &sample::request_summary()).unwrap()
+        overview::write(out, &table(false), &groups, &sample::request_summary()).unwrap();
     });
     golden("overview-wide.txt", |out| {
-        overview::write(out, &table(true), &groups, &sample::request_summary()).unwrap()
+        overview::write(out, &table(true), &groups, &sample::request_summary()).unwrap();
     });
     golden("overview.jsonl", |out| overview::write(out, &JSON, &groups, &sample::request_summary()).unwrap());
     golden("overview.csv", |out| overview::write(out, &CSV, &groups, &sample::request_summary()).unwrap());
     let crowded = overview(1, &sample::traffic());
     golden("overview-crowded.txt", |out| {
-        overview::write(out, &table(false), &crowded, &sample::request_summary()).unwrap()
+        overview::write(out, &table(false), &crowded, &sample::request_summary()).unwrap();
     });
     let nothing = overview(1, &[]);
     golden("overview-nothing.txt", |out| {
-        overview::write(out, &table(false), &nothing, &sample::request_summary()).unwrap()
+        overview::write(out, &table(false), &nothing, &sample::request_summary()).unwrap();
     });
 }
 
@@ -391,7 +391,7 @@ fn reads_that_nobody_is_sent_are_said_first() {
     let span = Some(Nanos(60_000_000_000));
     let over = Interval { span, rated_iops: Some(40_000), partial: false };
     golden("files-unsent.txt", |out| {
-        files::write(out, &table(false), &told(720_000_000).over(over), 9).unwrap()
+        files::write(out, &table(false), &told(720_000_000).over(over), 9).unwrap();
     });
     golden("files-unsent.jsonl", |out| files::write(out, &JSON, &told(720_000_000).over(over), 9).unwrap());
     // Too little to matter; sent; not all of it counted; for nobody knows how long.

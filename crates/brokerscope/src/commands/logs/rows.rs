@@ -23,7 +23,7 @@ pub(super) struct Rows<'a> {
     report: Box<dyn LogSink>,
     summary: LogSummary,
     read: LogStats,
-    /// LineConditions entries without a time.
+    /// Wanted entries without a time.
     untimed: u64,
 }
 
