@@ -132,6 +132,7 @@ fmt-check:
 	clang-format --dry-run -Werror crates/probes/src/bpf/*.[ch]
 
 lint:
+	scripts/words
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 doc:

@@ -85,7 +85,7 @@ fn the_demo_names_the_write_the_lock_the_commit_and_the_device() {
         verdicts.iter().filter(|verdict| chain(verdict) == wanted).collect()
     };
     let own = of(&["journal-commit"]);
-    assert!(!own.is_empty(), "requests with a slow write of their own: {summary}");
+    assert!(!own.is_empty(), "requests with their own slow write: {summary}");
     assert!(own.iter().any(|verdict| !evidence(verdict, "block-io").is_empty()), "the device: {}", own[0]);
     assert!(own.iter().any(|verdict| verdict["confidence"] == "exact"), "every link has a key: {}", own[0]);
     let behind = of(&["log-lock", "journal-commit"]);

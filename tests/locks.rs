@@ -125,7 +125,7 @@ fn assert_rows(recording: &Path) {
         .iter()
         .filter(|row| row["seen_by"] == "jfr" && row["lock"]["name"] == "log lock" && !row["topic"].is_null())
         .collect();
-    assert!(of_logs.len() >= 3, "the JVM told of waits for logs: {rows:#?}");
+    assert!(of_logs.len() >= 3, "the JVM reported waits for logs: {rows:#?}");
     for row in &of_logs {
         assert!(row["thread"].as_str().unwrap().starts_with(HANDLER), "{row}");
         assert!(row["holder"].as_str().unwrap().starts_with(HANDLER), "{row}");
@@ -199,5 +199,5 @@ fn assert_verdicts(recording: &Path) {
         assert!(commit["text"].as_str().unwrap().starts_with("jbd2 commit "), "{verdict}");
     }
     let exact = behind.iter().filter(|verdict| verdict["confidence"] == "exact");
-    assert!(exact.count() > 0, "a wait that the JVM told of is joined by keys alone: {summary}");
+    assert!(exact.count() > 0, "a wait that the JVM reported is joined by keys alone: {summary}");
 }

@@ -1,8 +1,8 @@
-"""A process that does what it is told with files, one order a line, and answers each with one line.
+"""A process that carries out orders on files, one order a line, and answers each with one line.
 
 Started under the name of a broker (`java workload.py kafka.Kafka PROPERTIES`), so that brokerscope takes it for
 one. Every order is one system call, but `repeat` and those that prepare something; what the call returned is the
-answer, or `error ERRNO`. It opens no file of its own once it has said `ready`.
+answer, or `error ERRNO`. It opens no other file once it has said `ready`.
 """
 
 import ctypes

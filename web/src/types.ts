@@ -435,7 +435,7 @@ export interface Commit {
   blocks: number | null;
 }
 
-/** What a page tells of advice. */
+/** The advice on a page. */
 export interface Advice {
   /** How long was watched; none where nothing of requests is known. */
   window_ns: number | null;

@@ -70,7 +70,7 @@ fn told(brokerscope: &Path, recording: &Path) -> anyhow::Result<Vec<Target>> {
     let requests = SECONDS * RATE;
     ensure!(
         (scraped.requests - requests as f64).abs() < 0.5,
-        "{} of {requests} requests are told",
+        "{} of {requests} requests are reported",
         scraped.requests
     );
     let peak_mib = peak_memory(exporting.child.id())? as f64 / f64::from(1 << 20);

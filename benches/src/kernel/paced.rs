@@ -38,9 +38,7 @@ pub(super) fn hold(
     println!();
     floor::print_against_nobody(&runs, &KINDS);
     let counted = counted(stage, brokerscope, load(COUNTED_SECONDS))?;
-    println!(
-        "\nrequests of {shape}, {RATE} a second, BPF programs' time counted (which costs time of its own):"
-    );
+    println!("\nrequests of {shape}, {RATE} a second, BPF programs' time counted (counting costs time too):");
     table::print(&Run::HEADINGS, counted.iter().map(Run::row));
     println!();
     judgement::print_programs(&counted);

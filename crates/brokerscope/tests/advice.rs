@@ -28,9 +28,9 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
 }
 
 /// The objects that `advise` prints, by type.
-struct Told(Vec<Value>);
+struct Advice(Vec<Value>);
 
-impl Told {
+impl Advice {
     fn by(arguments: &[&str]) -> Self {
         let (status, out, err) = run(&[&["advise", "--format", "json"], arguments].concat());
         assert_eq!(status, 0, "{err}");
@@ -83,7 +83,7 @@ impl Drop for StandIn {
 
 #[test]
 fn the_sample_s_journal_comes_first_with_what_it_cost() {
-    let told = Told::by(&["samples/journal-stall", "--all"]);
+    let told = Advice::by(&["samples/journal-stall", "--all"]);
     let (first, summary) = (told.of("advice")[0], told.of("summary")[0]);
     let (_, explained, _) = run(&["explain", "samples/journal-stall", "--format", "json"]);
     let explained: Value = serde_json::from_str(explained.lines().last().unwrap()).unwrap();
@@ -108,7 +108,7 @@ fn the_sample_s_journal_comes_first_with_what_it_cost() {
             .unwrap()
             .starts_with("brokerscope compare samples/journal-stall AFTER --slo 100ms")
     );
-    // What a program would do, beside what people are told; no change of these needs another.
+    // What a program would do, beside what people read; no change of these needs another.
     let targets: Vec<String> = first["changes"]
         .as_array()
         .unwrap()
@@ -155,7 +155,7 @@ fn a_file_of_settings_gets_the_advice_that_needs_no_more() {
     )
     .unwrap();
     std::fs::write(&options, "java -Xmx6g -XX:+UseSerialGC -Dpassword=geheim kafka.Kafka x").unwrap();
-    let told = Told::by(&[file.to_str().unwrap(), "--jvm-options", options.to_str().unwrap(), "--all"]);
+    let told = Advice::by(&[file.to_str().unwrap(), "--jvm-options", options.to_str().unwrap(), "--all"]);
     assert_eq!(told.rules("advice"), ["flush-interval", "unclean-election", "collector"]);
     assert!(told.why_missing("what slow requests lost to what").contains("only server.properties was given"));
     assert!(told.0.iter().all(|object| !object.to_string().contains("geheim")));
@@ -170,7 +170,7 @@ fn thread_dumps_beside_it_name_the_lock_of_the_case() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("server.properties");
     std::fs::write(&file, "").unwrap();
-    let told = Told::by(&[file.to_str().unwrap(), "--dump", dump.to_str().unwrap()]);
+    let told = Advice::by(&[file.to_str().unwrap(), "--dump", dump.to_str().unwrap()]);
     assert_eq!(told.rules("advice"), ["blocked-threads"]);
     let advice = told.of("advice")[0];
     assert!(advice["evidence"].as_str().unwrap().contains("data-plane-kafka-request-handler-1"), "{advice}");
@@ -216,7 +216,7 @@ fn a_recording_s_samples_name_what_runs_and_a_lock_that_is_spun_for() {
         &["kafka.log.UnifiedLog.append_[j];ObjectMonitor::enter;ObjectMonitor::TrySpin", crc, crc, crc],
         400,
     );
-    let told = Told::by(&[spins.to_str().unwrap(), "--all"]);
+    let told = Advice::by(&[spins.to_str().unwrap(), "--all"]);
     assert_eq!(told.rules("advice"), ["monitor-spin"]);
     let works: Vec<_> =
         told.of("work").iter().map(|work| (work["work"].to_string(), work["seen"].to_string())).collect();
@@ -224,7 +224,7 @@ fn a_recording_s_samples_name_what_runs_and_a_lock_that_is_spun_for() {
     assert_eq!(works[1], ("\"monitor enter\"".to_owned(), "100".to_owned()));
     let calm = dir.path().join("calm");
     sampled(&calm, &[crc], 400);
-    let told = Told::by(&[calm.to_str().unwrap(), "--all"]);
+    let told = Advice::by(&[calm.to_str().unwrap(), "--all"]);
     assert!(told.rules("silent").contains(&"monitor-spin"), "{:?}", told.rules("silent"));
     assert_eq!(told.of("function")[0]["share"], 1.0);
 }
@@ -232,7 +232,7 @@ fn a_recording_s_samples_name_what_runs_and_a_lock_that_is_spun_for() {
 #[test]
 fn a_broker_whose_settings_cannot_be_read_gets_the_advice_that_is_left() {
     let broker = StandIn::start(Path::new("/no/such/server.properties"));
-    let told = Told::by(&["--pid", &broker.pid(), "--all"]);
+    let told = Advice::by(&["--pid", &broker.pid(), "--all"]);
     let why = told.why_missing("the broker's settings");
     assert!(why.contains("/no/such/server.properties") && why.contains("No such file"), "{why}");
     assert!(told.why_missing("what slow requests lost to what").contains("--for"));

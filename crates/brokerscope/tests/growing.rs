@@ -35,15 +35,15 @@ fn explained(dir: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The sample's events, written anew, in the order in which a recorder gets them.
-struct Replayed {
+/// The sample's events, written again, in the order in which a recorder gets them.
+struct Replay {
     events: std::vec::IntoIter<Event>,
     writer: Writer,
     manifest: Manifest,
     start: Nanos,
 }
 
-impl Replayed {
+impl Replay {
     fn into(dir: &Path) -> Self {
         let sample = sample();
         let manifest = Manifest { ended_ns: None, ..sample.manifest().clone() };
@@ -131,7 +131,7 @@ fn directory() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn a_recording_that_grows_says_what_it_says_afterwards() {
     let (_dir, recording) = directory();
-    let mut replayed = Replayed::into(&recording);
+    let mut replayed = Replay::into(&recording);
     replayed.write_until(2);
     let following = Following::start(&recording);
     // Later than the sample's first slow requests by more than it takes until they are certain.
@@ -155,7 +155,7 @@ fn a_recording_that_grows_says_what_it_says_afterwards() {
 #[test]
 fn a_recording_that_was_left_unfinished_is_explained_as_far_as_it_goes() {
     let (_dir, recording) = directory();
-    let mut replayed = Replayed::into(&recording);
+    let mut replayed = Replay::into(&recording);
     replayed.write_until(18);
     drop(replayed);
     let half = explained(&recording);
@@ -181,7 +181,7 @@ fn what_cannot_grow_is_not_followed() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains("--follow") && said.lines().count() == 1, "{said}");
     }
-    // What is finished is told to its end.
+    // What is finished is followed to its end.
     let output = command(sample().dir(), &["--follow"]).output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
     assert_eq!(told.lines().count(), explained(sample().dir()).len());

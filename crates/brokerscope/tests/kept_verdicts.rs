@@ -110,7 +110,7 @@ fn what_cannot_be_kept_is_said_in_one_line() {
         said.contains("cannot be kept") && said.contains("--save") && said.lines().count() == 1,
         "{said}"
     );
-    assert!(output.stdout.is_empty(), "said before anything is told");
+    assert!(output.stdout.is_empty(), "said before any output");
     assert_eq!(fs::read(recording.join("verdicts")).unwrap(), b"somebody's");
     for (input, more) in [
         (Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sample.pcap"), &["--save"][..]),

@@ -231,8 +231,8 @@ fn a_log_is_followed_through_rotation_and_truncation() {
     fs::rename(&path, dir.path().join("server.log.1")).unwrap();
     file.write_all(roll("old", 10).as_bytes()).unwrap();
     assert_eq!(following.next(), "old 10");
-    fs::write(&path, roll("anew", 11) + &roll("more", 12)).unwrap();
-    assert_eq!((following.next(), following.next()), ("anew 11".to_owned(), "more 12".to_owned()));
+    fs::write(&path, roll("again", 11) + &roll("more", 12)).unwrap();
+    assert_eq!((following.next(), following.next()), ("again 11".to_owned(), "more 12".to_owned()));
     fs::write(&path, roll("emptied", 13)).unwrap();
     assert_eq!(following.next(), "emptied 13");
 }

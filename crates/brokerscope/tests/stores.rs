@@ -1,4 +1,4 @@
-//! Recordings by URL, from a small server of the test's own: that they say what they say from a directory, what is told where the
+//! Recordings by URL, from a small server of the test: that they say what they say from a directory, what they print where the
 //! store fails, and that nothing stays behind. The workspace's `tests/stores.rs` asks somebody else's server.
 
 // clippy.toml allows these in test functions; a test crate is nothing else.
@@ -17,30 +17,30 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use made::Size;
-use served::{Odd, Oddity, Served};
+use served::{Odd, Oddity, StoreServer};
 
 /// What takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Nobody is told this.
+/// Never printed.
 const SECRET: &str = "known-to-nobody-else";
 
 /// Recordings, a server of them, and where copies go.
 struct Scene {
     recordings: tempfile::TempDir,
     copies: tempfile::TempDir,
-    served: Served,
+    served: StoreServer,
 }
 
 impl Scene {
     fn new(brokers: usize, odd: Oddity) -> Self {
         let (recordings, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         made::write(&recordings.path().join("site"), Size { brokers, seconds: 20, requests: 20 }).unwrap();
-        let served = Served::start(recordings.path(), odd);
+        let served = StoreServer::start(recordings.path(), odd);
         Self { recordings, copies, served }
     }
 
-    /// Whoever runs the tests may have settings of their own.
+    /// The environment of the test run may have other settings.
     fn command(&self, arguments: &[&str], settings: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_brokerscope"));
         command.args(arguments).stdin(Stdio::null());

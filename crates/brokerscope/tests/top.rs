@@ -1,4 +1,4 @@
-//! `top` on a real terminal, tmux's: what is drawn, keys, sizes, and that the terminal is what it was whatever ends it. Needs
+//! `top` on a real terminal, tmux's: what is drawn, keys, sizes, and that the terminal is restored however it ends. Needs
 //! tmux (`setup/debian test`), no privilege.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -198,9 +198,9 @@ fn a_terminal_that_is_gone_ends_it() {
     }
 }
 
-/// Not a test of its own: the one below runs it in a terminal.
+/// Not run alone: the one below runs it in a terminal.
 #[test]
-#[ignore = "needs a terminal of its own: a_panic_gives_the_terminal_back runs it in one"]
+#[ignore = "needs a terminal: a_panic_gives_the_terminal_back runs it in one"]
 fn a_thread_that_panics() {
     let mut screen = top::Screen::take().unwrap();
     screen.clear().unwrap();

@@ -20,7 +20,7 @@ const RING_BYTES: u32 = 1 << 20;
 
 /// What the programs do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum Action {
     Nothing,
     /// Every wait is too short to be told.
     Count,
@@ -58,11 +58,11 @@ pub(super) struct Ran {
 }
 
 impl Hearer {
-    pub(super) fn start(pid: u32, deed: Deed) -> anyhow::Result<Self> {
+    pub(super) fn start(pid: u32, deed: Action) -> anyhow::Result<Self> {
         let plan = JvmPlan::choose(&Facts::survey(), &JvmFacts::survey(pid));
         let plan = plan.only(|it| matches!(it, JvmPurpose::MonitorWaits | JvmPurpose::MonitorHolders));
-        let min_wait = if deed == Deed::Count { NEVER } else { Duration::ZERO };
-        let (idle, measure) = (deed == Deed::Nothing, deed == Deed::TellCounted);
+        let min_wait = if deed == Action::Count { NEVER } else { Duration::ZERO };
+        let (idle, measure) = (deed == Action::Nothing, deed == Action::TellCounted);
         let options = JvmOptions { min_wait, idle, measure, ring_bytes: RING_BYTES };
         let probes = JvmProbes::attach(&plan, &options).context("the JVM's probes")?;
         let attached = probes.plan();

@@ -8,7 +8,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use super::contender::{Contender, Load};
-use super::hearer::{Deed, Hearer, Ran, WaitEvents};
+use super::hearer::{Action, Hearer, Ran, WaitEvents};
 use crate::stop;
 
 /// What a thread goes through between two waits: nothing, so that what a wait takes is in the nearest caches; and as
@@ -28,15 +28,15 @@ const TRIES: usize = 5;
 #[derive(Clone, Copy)]
 enum Who {
     WithoutFlag,
-    WithFlag(Option<Deed>),
+    WithFlag(Option<Action>),
 }
 
 const WHO: [Who; 5] = [
     Who::WithoutFlag,
     Who::WithFlag(None),
-    Who::WithFlag(Some(Deed::Nothing)),
-    Who::WithFlag(Some(Deed::Count)),
-    Who::WithFlag(Some(Deed::Tell)),
+    Who::WithFlag(Some(Action::Nothing)),
+    Who::WithFlag(Some(Action::Count)),
+    Who::WithFlag(Some(Action::Tell)),
 ];
 
 /// Nanoseconds from one wait to the next, by one load.
@@ -86,7 +86,7 @@ impl Subjects {
 
     /// What the kernel counts of our programs, over all loads.
     pub(super) fn programs(&mut self) -> anyhow::Result<Vec<Ran>> {
-        Ok(self.measure(Who::WithFlag(Some(Deed::TellCounted)))?.1.programs)
+        Ok(self.measure(Who::WithFlag(Some(Action::TellCounted)))?.1.programs)
     }
 
     /// Once more where the reader of the programs' records came too late, which says nothing of what they cost.
@@ -124,11 +124,11 @@ impl Subjects {
 }
 
 /// A hearer that misses waits would cost less than one that hears them.
-fn check(deed: Option<Deed>, heard: &WaitEvents, waits: u64) -> anyhow::Result<()> {
+fn check(deed: Option<Action>, heard: &WaitEvents, waits: u64) -> anyhow::Result<()> {
     let heard_of = match deed {
-        Some(Deed::Count) => heard.counted,
-        Some(Deed::Tell | Deed::TellCounted) => heard.told,
-        None | Some(Deed::Nothing) => return Ok(()),
+        Some(Action::Count) => heard.counted,
+        Some(Action::Tell | Action::TellCounted) => heard.told,
+        None | Some(Action::Nothing) => return Ok(()),
     };
     let all = heard_of * 100 >= waits * 98 && heard.lost * 100 <= waits;
     ensure!(all, "of {waits} waits {heard_of} were heard of, {} lost ({deed:?})", heard.lost);
@@ -150,9 +150,9 @@ impl Round {
         match who {
             Who::WithoutFlag => &mut self.without_flag,
             Who::WithFlag(None) => &mut self.with_flag,
-            Who::WithFlag(Some(Deed::Nothing)) => &mut self.nothing,
-            Who::WithFlag(Some(Deed::Count)) => &mut self.counted,
-            Who::WithFlag(Some(Deed::Tell | Deed::TellCounted)) => &mut self.told,
+            Who::WithFlag(Some(Action::Nothing)) => &mut self.nothing,
+            Who::WithFlag(Some(Action::Count)) => &mut self.counted,
+            Who::WithFlag(Some(Action::Tell | Action::TellCounted)) => &mut self.told,
         }
     }
 }

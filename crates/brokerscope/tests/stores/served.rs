@@ -1,5 +1,5 @@
 //! A server on loopback that lists and sends files as a bucket called `b`, as far as S3's protocol is needed for that, and
-//! answers otherwise where it is told to. Checks no signatures: `tests/stores.rs` of the workspace has a server that does.
+//! gives other answers on request. Checks no signatures: `tests/stores.rs` of the workspace has a server that does.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,12 +26,12 @@ pub(crate) enum Odd {
 pub(crate) type Oddity = fn(&str) -> Option<Odd>;
 
 /// A server; its thread ends with the test.
-pub(crate) struct Served {
+pub(crate) struct StoreServer {
     pub(crate) address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
-impl Served {
+impl StoreServer {
     pub(crate) fn start(files: &Path, odd: Oddity) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -40,7 +40,7 @@ impl Served {
         std::thread::spawn(move || {
             for connection in listener.incoming().map_while(Result::ok) {
                 let (noted, files) = (Arc::clone(&noted), files.clone());
-                // Whoever asked may be gone before the answer.
+                // The client may be gone before the answer.
                 std::thread::spawn(move || answer(connection, &noted, &files, odd));
             }
         });

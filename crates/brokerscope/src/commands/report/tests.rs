@@ -64,5 +64,5 @@ fn pages_and_comparisons_are_those_of_all_events() {
     };
     assert_eq!(near(&page), near(&expected));
     assert_eq!(page.len(), expected.len());
-    assert!(page.contains("\"requests\":[{\"id\""), "some are told in detail");
+    assert!(page.contains("\"requests\":[{\"id\""), "some are shown in detail");
 }
