@@ -435,7 +435,7 @@ export interface Commit {
   blocks: number | null;
 }
 
-/** The advice on a page. */
+/** Advice as a page shows it. */
 export interface Advice {
   /** How long was watched; none where nothing of requests is known. */
   window_ns: number | null;

@@ -1,4 +1,4 @@
-//! The lines by which a device's server is steered and answers: an [`Order`] a line, answered by an [`Answer`] a line.
+//! The lines by which a device's server is controlled: an [`Order`] a line, answered by one line each.
 
 use serde::{Deserialize, Serialize};
 
