@@ -3,7 +3,7 @@
 //! - [`source`]: recordings (finished, growing, in a bucket), captures and live watches behind one trait, [`EventSource`].
 //! - [`Analysis`]: the engine over a source, with doubts and the cross-check with Kafka's request log.
 //! - [`gaps`]: what a source could not see, and what it lost.
-//! - [`background`]: totals of everything, read beside the selection that verdicts need ([`selective_read`]).
+//! - [`background`]: totals of everything, read beside the selection that verdicts need (`selective_read`).
 //! - [`comparison`], [`advice`]: the figures of compared runs, and the inputs of advice rules.
 //! - [`recorder`]: what the recorder writes into a manifest, and what readers make of it.
 //!

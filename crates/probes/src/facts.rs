@@ -40,7 +40,7 @@ pub struct Facts {
     pub pid_namespace: PidNamespace,
     /// How the tracepoints' formats were read.
     pub tracefs: Tracefs,
-    /// The tracepoints of [`crate::registry`] that exist, by group and name.
+    /// The tracepoints of `registry` that exist, by group and name.
     pub tracepoints: BTreeMap<String, Format>,
     /// What it offers for hooking its functions.
     pub functions: Functions,

@@ -15,7 +15,7 @@ use crate::registry;
 pub struct Functions {
     /// Why none can be hooked; none where they can.
     pub refused: Option<String>,
-    /// Those of [`crate::registry`] that exist, by name.
+    /// Those of `registry` that exist, by name.
     pub known: BTreeSet<String>,
 }
 
