@@ -102,7 +102,10 @@ fn parent(place: &str) -> Option<&str> {
 pub fn ends_all(error: &Error) -> bool {
     match error {
         Error::Store(error) => !error.is_of_one_object(),
-        error => matches!(error, Error::Disk { .. }),
+        error => matches!(
+            error,
+            Error::Disk { .. } | Error::System(..) | Error::Recording(recording::Error::Io { .. })
+        ),
     }
 }
 

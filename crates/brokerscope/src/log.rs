@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Write};
-use std::os::linux::fs::MetadataExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use report::escape::escape;
@@ -42,7 +42,7 @@ pub(crate) fn start(verbosity: &Verbosity) {
 /// Whether standard error is the journal's (`JOURNAL_STREAM`, systemd.exec(5)).
 fn is_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
-    let is_stream = |file: &std::fs::Metadata| stream == format!("{}:{}", file.st_dev(), file.st_ino());
+    let is_stream = |file: &std::fs::Metadata| stream == format!("{}:{}", file.dev(), file.ino());
     std::fs::metadata("/proc/self/fd/2").is_ok_and(|file| is_stream(&file))
 }
 

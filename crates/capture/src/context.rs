@@ -61,13 +61,21 @@ impl Context {
     }
 }
 
-/// Adds to what could not be read of a request.
+/// Adds to what could not be read of a request; where that is long already, only that there is more.
 pub(crate) fn add_error(row: &mut Request, text: &str) {
     row.error = Some(match &row.error {
         None => Arc::from(text),
+        Some(before) if before.ends_with(MORE_ERRORS) => return,
+        Some(before) if before.len() + text.len() > MAX_ERROR_BYTES => {
+            Arc::from(format!("{before}{MORE_ERRORS}"))
+        }
         Some(before) => Arc::from(format!("{before}; {text}")),
     });
 }
+
+/// The longest text about one request to which another error is added.
+const MAX_ERROR_BYTES: usize = 1_024;
+const MORE_ERRORS: &str = "; and more";
 
 /// A length of time that is nothing where clocks disagree.
 pub(crate) fn between(earlier: Nanos, later: Nanos) -> Nanos {
@@ -104,5 +112,24 @@ impl Topics {
             self.names.insert(name.clone());
         }
         name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Request;
+
+    use super::{MAX_ERROR_BYTES, add_error};
+
+    #[test]
+    fn the_text_of_many_errors_is_bounded() {
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 9092));
+        let mut row = Request::new(address, address);
+        for partition in 0..10_000 {
+            add_error(&mut row, &format!("partition {partition}: the bytes end 7 too early"));
+        }
+        let text = row.error.expect("a text");
+        assert!(text.len() < MAX_ERROR_BYTES + 20, "{} bytes", text.len());
+        assert!(text.starts_with("partition 0: ") && text.ends_with("; and more"), "{text}");
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Topics {
     max: usize,
     named: BTreeMap<Arc<str>, Place>,
     other: Place,
+    /// The label of all others, made once.
+    other_label: Arc<str>,
     /// What those without a place have moved since places were given last.
     waiting: HashMap<Arc<str>, u64, RandomState>,
     given: Option<Nanos>,
@@ -49,6 +51,7 @@ impl Topics {
             max,
             named: BTreeMap::new(),
             other: Place::default(),
+            other_label: OTHER.into(),
             waiting: HashMap::default(),
             given: None,
             number: 0,
@@ -77,13 +80,13 @@ impl Topics {
 
     /// The topic's own place, or that of all others, with its label.
     fn at(&mut self, topic: Option<&Arc<str>>, bytes: u64) -> (Arc<str>, &mut Place) {
-        let Some(topic) = topic else { return (OTHER.into(), &mut self.other) };
+        let Some(topic) = topic else { return (Arc::clone(&self.other_label), &mut self.other) };
         // What is a label already need not be made one.
         let label = if self.named.contains_key(topic) { Arc::clone(topic) } else { label::clean(topic) };
         let is_named = self.named.contains_key(&label);
         if *label == *OTHER || (!is_named && self.named.len() >= self.max) {
             self.wait(label, bytes);
-            return (OTHER.into(), &mut self.other);
+            return (Arc::clone(&self.other_label), &mut self.other);
         }
         (Arc::clone(&label), self.named.entry(label).or_default())
     }

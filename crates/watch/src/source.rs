@@ -50,7 +50,12 @@ pub(crate) trait Source: Send + 'static {
         Ok(false)
     }
 
-    /// What it has lost so far.
+    /// Asks for counts of losses that others keep, before [`Source::losses`] is read.
+    fn count_losses(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// What it has lost so far, as last counted.
     fn losses(&self) -> Vec<LossCount> {
         Vec::new()
     }
@@ -224,9 +229,10 @@ fn poll_until_stopped<S: Source>(source: &mut S, feed: &Feed) -> Result<(), S::E
             source.finish(feed)?;
         }
         if stopping || Instant::now() >= next_check {
-            next_check = Instant::now() + CHECK_INTERVAL;
+            next_check = (next_check + CHECK_INTERVAL).max(Instant::now());
+            source.count_losses()?;
             losses.report(&source.losses(), feed);
-            if source.check(feed)? {
+            if !stopping && source.check(feed)? {
                 losses.reported.clear();
             }
         }
@@ -265,8 +271,12 @@ mod tests {
     use crate::queue::queue;
     use model::{ClockOffset, Event, LossKind};
 
-    /// Loses one more each time that it is polled.
-    struct Leaky(u64);
+    /// Loses one more each time that it is polled, and knows it when it is asked to count.
+    #[derive(Default)]
+    struct Leaky {
+        lost: u64,
+        counted: u64,
+    }
 
     impl Source for Leaky {
         type Error = Infallible;
@@ -274,12 +284,25 @@ mod tests {
         const PACE: Pace = Pace::Every(Duration::from_secs(3_600));
 
         fn poll(&mut self, _: &Feed, _: Duration) -> Result<(), Infallible> {
-            self.0 += 1;
+            self.lost += 1;
             Ok(())
         }
 
+        fn count_losses(&mut self) -> Result<(), Infallible> {
+            self.counted = self.lost;
+            Ok(())
+        }
+
+        fn check(&mut self, feed: &Feed) -> Result<bool, Infallible> {
+            assert!(!feed.stop.load(super::Ordering::Relaxed), "a source that ends is not attached again");
+            Ok(false)
+        }
+
         fn losses(&self) -> Vec<LossCount> {
-            vec![(LossKind::ProbeMapFull, "nothing", 0), (LossKind::ProbeEventsDropped, "a leak", self.0)]
+            vec![
+                (LossKind::ProbeMapFull, "nothing", 0),
+                (LossKind::ProbeEventsDropped, "a leak", self.counted),
+            ]
         }
 
         fn summarize(self, ended: Result<(), Infallible>) -> WatchSummary {
@@ -293,7 +316,7 @@ mod tests {
         let clock = ClockOffset::from_ns(0);
         let feed =
             Feed { sender, clock, current: super::CurrentBroker::default(), stop: std::sync::Arc::default() };
-        let running = Running::start(Leaky(0), &feed).unwrap();
+        let running = Running::start(Leaky::default(), &feed).unwrap();
         running.stop();
         assert_eq!(running.join().trouble, ["Ok(())"]);
         let Ok(Some(Event::Loss(loss))) = queue.next(Duration::ZERO) else { panic!("no loss") };

@@ -595,6 +595,27 @@ fn tls_and_other_protocols_are_told_apart() {
     assert_eq!((frames.len(), stream.protocol()), (0, Protocol::Other));
 }
 
+/// Every row copies its topic's name: a name of 32 KiB and a thousand partitions of 16 bytes would become 32 MiB.
+#[test]
+fn rows_of_a_request_are_bounded_by_their_bytes() {
+    const PARTITIONS: u32 = 1_000;
+    let name = vec![b't'; 32_767];
+    let mut body = [&[0xff; 4][..], &[0, 0, 1, 0], &[0, 0, 0, 1], &[0, 0, 0, 1]].concat();
+    body.extend((name.len() as u16).to_be_bytes());
+    body.extend(&name);
+    body.extend(PARTITIONS.to_be_bytes());
+    for partition in 0..PARTITIONS {
+        body.extend(partition.to_be_bytes());
+        body.extend([0; 12]);
+    }
+    let request = kafka::request(1, 0, 9, &body);
+    let frames = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &[&request], 0);
+    let [frame] = &frames[..] else { panic!("{} frames", frames.len()) };
+    let error = frame.error.as_ref().unwrap();
+    assert!(matches!(error, FrameError::Malformed(Error { kind: ErrorKind::TooLarge(_), .. })), "{error:?}");
+    assert!(!matches!(&frame.body, RequestBody::Fetch(body) if !body.partitions.is_empty()));
+}
+
 #[test]
 fn message_ids_are_bounded() {
     let records = kafka::batch(Compression::Gzip, &["a", "b"], 100_000);

@@ -91,14 +91,14 @@ fn blocked_threads(inputs: &Inputs) -> Evaluation {
     let often = |lock: &&ContendedLock| {
         lock.dumps * 2 >= dumps.dumps && lock.waits >= MIN_WAITS_PER_DUMP * dumps.dumps
     };
-    let seen = counted(dumps.dumps, "dump");
     let Some(lock) = dumps.blocked.iter().filter(often).max_by_key(|lock| lock.waits) else {
         let why = format!(
-            "in {} thread {} no lock keeps several threads waiting in half of them",
-            dumps.dumps, seen
+            "in {} no lock keeps several threads waiting in half of them",
+            counted(dumps.dumps, "thread dump")
         );
         return Err(NoAdvice::Silent(why));
     };
+    let seen = counted(dumps.dumps, "dump");
     let owner = lock.owners.first().map_or("a thread that the dumps do not name", |owner| owner);
     let method = if lock.method.is_empty() { "a method that they do not name" } else { &lock.method };
     let evidence = format!(

@@ -114,6 +114,36 @@ pub fn missing(plan: &[Purpose]) -> Vec<Unobservable> {
     missing.collect()
 }
 
+impl State {
+    /// Begins to end a watch; one that ends already goes on.
+    fn end(&mut self) {
+        let watch = match std::mem::replace(self, Self::Ended) {
+            Self::Watching(watch) => watch,
+            ending => {
+                *self = ending;
+                return;
+            }
+        };
+        let (sender, events) = sync_channel(MAX_BURST);
+        let ending = std::thread::spawn(move || {
+            // Without a receiver they go nowhere.
+            watch.stop(&mut |event| drop(sender.send(event)))
+        });
+        *self = Self::Ending(events, ending);
+    }
+}
+
+/// An error leaves the source before its end: the sources still end, and give back what they took from the broker.
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.end();
+        if let State::Ending(events, thread) = std::mem::replace(&mut self.state, State::Ended) {
+            drop(events);
+            drop(thread.join());
+        }
+    }
+}
+
 /// A running watch on a broker.
 pub struct Live {
     state: State,
@@ -183,13 +213,7 @@ impl Live {
 
     /// Ends the watch; [`EventSource::next`] hands out what is left.
     pub fn end(&mut self) {
-        let State::Watching(watch) = std::mem::replace(&mut self.state, State::Ended) else { return };
-        let (sender, events) = sync_channel(MAX_BURST);
-        let ending = std::thread::spawn(move || {
-            // Where nobody takes them any more, they go nowhere.
-            watch.stop(&mut |event| drop(sender.send(event)))
-        });
-        self.state = State::Ending(events, ending);
+        self.state.end();
     }
 
     /// Whether only the last events come.
@@ -271,4 +295,26 @@ fn notes(ended: &WatchSummary) -> Vec<String> {
     let packets = ended.packets.iter().filter_map(|counted| counted.as_ref().err());
     let packets = packets.map(|error| format!("the capture ended early: {error}"));
     kernel.chain(packets).chain(ended.trouble.iter().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{BrokerChange, BrokerState, Event, Nanos};
+
+    use super::{State, WatchSummary, sync_channel};
+
+    #[test]
+    fn a_second_end_keeps_the_last_events() {
+        let (sender, events) = sync_channel(1);
+        let thread = std::thread::spawn(move || {
+            let gone = BrokerChange { at: Nanos(1), pid: 7, state: BrokerState::Gone };
+            drop(sender.send(Event::BrokerChange(gone)));
+            WatchSummary::default()
+        });
+        let mut state = State::Ending(events, thread);
+        state.end();
+        let State::Ending(events, thread) = state else { panic!("it still ends") };
+        assert!(matches!(events.recv(), Ok(Event::BrokerChange(_))));
+        assert!(thread.join().is_ok());
+    }
 }

@@ -1,5 +1,6 @@
 //! A recording as a source: all of it, a selection, or some tables; with Flight Recorder's files of the same broker.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use model::{Event, Nanos};
 use recording::{Error as ReadError, Manifest, Recording as Reader, Table};
 
 use super::{EventSource, ReadOptions, Step};
-use crate::bucket::Copy;
+use crate::bucket::{Copy, with_urls};
 use crate::flight_recordings::FlightRecordings;
 use crate::gaps::{self, Gaps, RestCounts};
 use crate::recorder::{self, partial, plan};
@@ -67,7 +68,7 @@ impl Recording {
     }
 
     pub(super) fn of_copy(copy: Copy, options: &ReadOptions) -> Result<Self, Error> {
-        let reader = input::open_recording(copy.path())?;
+        let reader = input::open_recording(copy.path()).map_err(named_by_url)?;
         Ok(Self { _copy: Some(copy), ..Self::new(reader, options)? })
     }
 
@@ -257,7 +258,15 @@ impl EventSource for Recording {
     }
 
     fn check(&self) -> Result<(), Error> {
-        check_parts(self.reader.dir(), self.damaged.len() as u64)
+        check_parts(self.reader.dir(), self.damaged.len() as u64).map_err(named_by_url)
+    }
+}
+
+/// An error about a copy, by the URL of what was copied: the copy is gone when the error is printed.
+fn named_by_url(error: Error) -> Error {
+    match with_urls(&error.to_string()) {
+        Cow::Borrowed(_) => error,
+        Cow::Owned(text) => Error::input(text),
     }
 }
 

@@ -31,6 +31,15 @@ macro_rules! apis {
             $(#[doc = concat!("`", stringify!($name), "`.")] pub const $name: Self = Self($key);)*
         }
 
+        /// A row out of its key's place does not compile.
+        const _: () = {
+            let (mut keys, mut place): (&[usize], usize) = (&[$($key),*], 0);
+            while let [key, rest @ ..] = keys {
+                assert!(*key == place);
+                (keys, place) = (rest, place + 1);
+            }
+        };
+
         /// Indexed by API key.
         pub(super) const APIS: &[Api] = &[$(Api {
             name: stringify!($name),

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use super::walk::MAX_KEPT_BYTES;
 use crate::api::{Number, Values};
-use crate::{ApiKey, BatchHeader, Error};
+use crate::{ApiKey, BatchHeader, Error, ErrorKind};
 
 /// What could not be read of a frame or of a partition in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,18 +244,25 @@ impl Partition {
     }
 }
 
-/// Sets `partitions` to the rows of a whole body, reusing their buffers.
+/// Sets `partitions` to the rows of a whole body, reusing their buffers; at most [`MAX_KEPT_BYTES`] of them.
 pub(super) struct RowFiller<'p> {
     partitions: &'p mut Vec<Partition>,
     filled: usize,
+    bytes: usize,
 }
 
 impl<'p> RowFiller<'p> {
     pub(super) fn new(partitions: &'p mut Vec<Partition>) -> Self {
-        Self { partitions, filled: 0 }
+        Self { partitions, filled: 0, bytes: 0 }
     }
 
+    /// Adds a row with a copy of its topic's name, while there is room.
     pub(super) fn add(&mut self, values: &Values<'_>) {
+        let name_bytes = values.topic_name.map_or(0, str::len);
+        self.bytes = self.bytes.saturating_add(size_of::<Partition>() + name_bytes);
+        if self.bytes > MAX_KEPT_BYTES {
+            return;
+        }
         if self.filled == self.partitions.len() {
             self.partitions.push(Partition::default());
         }
@@ -265,8 +273,15 @@ impl<'p> RowFiller<'p> {
         self.filled += 1;
     }
 
-    pub(super) fn finish(self) {
+    /// # Errors
+    /// There were too many rows: none is kept.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        if self.bytes > MAX_KEPT_BYTES {
+            *self.partitions = Vec::new();
+            return Err(Error::new(ErrorKind::TooLarge(MAX_KEPT_BYTES), 0));
+        }
         self.partitions.truncate(self.filled);
+        Ok(())
     }
 }
 

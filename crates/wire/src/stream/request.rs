@@ -192,7 +192,7 @@ impl<T: Copy> RequestDecoder<T> {
         if api_key.names_partitions() {
             let mut rows = RowFiller::new(&mut self.spare_fetch.partitions);
             let values = api_key.read_request(bytes, version, |values| rows.add(values))?;
-            rows.finish();
+            rows.finish()?;
             set_fetch(&mut self.spare_fetch, &values);
             frame.body = RequestBody::Fetch(std::mem::take(&mut self.spare_fetch));
         } else {

@@ -160,7 +160,7 @@ impl<T> ResponseDecoder<T> {
             ApiKey::PRODUCE => {
                 let mut rows = RowFiller::new(&mut self.spare);
                 let values = api_key.read_response(bytes, version, |values| rows.add(values))?;
-                rows.finish();
+                rows.finish()?;
                 let (throttle_ms, partitions) =
                     (values.int(Number::ThrottleMs), std::mem::take(&mut self.spare));
                 frame.body = ResponseBody::Produce { throttle_ms, partitions };

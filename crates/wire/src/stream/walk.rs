@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind};
 /// No element but a batch is larger than this: two strings and tagged fields.
 pub(super) const MAX_ELEMENT_BYTES: usize = 128 << 10;
 /// What is kept of one body: more partitions or message ids than fit are an error.
-const MAX_KEPT_BYTES: usize = 8 << 20;
+pub(super) const MAX_KEPT_BYTES: usize = 8 << 20;
 /// How many partitions' buffers are kept for later bodies.
 const MAX_POOLED_PARTITIONS: usize = 1024;
 /// Larger scratch space is given back.

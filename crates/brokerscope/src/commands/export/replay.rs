@@ -28,8 +28,9 @@ pub(super) fn run(
     server: Server,
     options: &ReadOptions,
 ) -> anyhow::Result<()> {
-    let stop = Stop::after(args.service.length.duration)?;
+    // Before signals are heeded: one ends a download at once.
     let mut source = source::open(&[directory.to_owned()], options)?;
+    let stop = Stop::after(args.service.length.duration)?;
     let Some(recording) = source.recording() else {
         return Err(Usage("--from is for a recording: packets alone tell too little".to_owned()).into());
     };

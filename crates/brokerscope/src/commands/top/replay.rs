@@ -25,11 +25,12 @@ const MAX_SPEED: f64 = 1e6;
 
 /// Shows it until the user has seen enough.
 pub(super) fn run(args: &Top, dir: &Path) -> anyhow::Result<()> {
-    let stop = stop()?;
     let target = &args.view.target;
     let options =
         read_options(&Filter::default(), target, &JfrFiles::default(), args.view.presentation.times);
+    // Before signals are heeded: one ends a download at once.
     let mut source = source::open_recording(dir, &options)?;
+    let stop = stop()?;
     let manifest = source.manifest();
     let mut state = State::new(info(args, manifest));
     let end = Nanos(manifest.ended_ns.unwrap_or(0));
