@@ -294,9 +294,9 @@ fn a_damaged_part_is_called_by_its_url() {
 fn what_is_wrong_with_one_recording_is_said_by_its_url() {
     let scene = Scene::new(2, GOOD);
     let site = scene.recordings.path().join("site");
-    std::fs::write(made::folder(&site, 0).join("file_ops/part-00001.parquet"), b"PAR1 no more").unwrap();
-    std::fs::write(made::folder(&site, 1).join("manifest.json"), b"{").unwrap();
-    for broker in [0, 1] {
+    std::fs::write(made::folder(&site, 1).join("file_ops/part-00001.parquet"), b"PAR1 no more").unwrap();
+    std::fs::write(made::folder(&site, 2).join("manifest.json"), b"{").unwrap();
+    for broker in [1, 2] {
         let url = format!("s3://b/site/cluster=prod/broker={broker}/date=2026-01-01/00h");
         let (status, _, stderr) = scene.run(&["explain", &url], &[]);
         assert_eq!(status, Some(1), "{stderr}");
