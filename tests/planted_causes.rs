@@ -80,8 +80,10 @@ fn dirty_throttling_is_blamed_for_writes() {
     let Some(_alone) = gate::live("dirty throttling") else { return };
     let mut ground = Ground::prepare("dirty-throttling", "");
     let _limit = ground.limit_dirty_bytes(1 << 20);
-    let told = recorded(&mut ground, &FIRST, |_, workload| {
+    let told = recorded(&mut ground, &FIRST, |ground, workload| {
         workload.order(&format!("open s {SEGMENT} create"));
+        // A pause is as long as the device is expected to take, by what it took before: also of earlier tests.
+        ground.delay_all_but_the_journal(Direction::Write, 40);
         workload.order(&format!("repeat 40 0 write s {CHUNK}"));
     });
     assert_slow_because(&told, 20, 3, &["dirty-throttling"]);
