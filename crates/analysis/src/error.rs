@@ -8,7 +8,14 @@ use crate::input;
 /// Arguments that do not go together, in words.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Usage(pub String);
+pub struct Usage(String);
+
+impl Usage {
+    /// Says what does not go together, and what to do.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
 
 /// Why a source cannot be opened, or not read to its end.
 #[derive(Debug, thiserror::Error)]

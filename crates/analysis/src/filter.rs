@@ -28,9 +28,9 @@ impl RequestFilter {
     pub fn check(&self) -> Result<(), Usage> {
         let known = |wanted: &str| wire::ApiKey::known().any(|api| same_api(wanted, api.name()));
         match self.apis.iter().find(|wanted| !known(wanted)) {
-            Some(wanted) => {
-                Err(Usage(format!("--api {wanted}: Kafka has no such API; try produce, fetch, metadata")))
-            }
+            Some(wanted) => Err(Usage::new(format!(
+                "--api {wanted}: Kafka has no such API; try produce, fetch, metadata"
+            ))),
             None => Ok(()),
         }
     }

@@ -37,7 +37,7 @@ impl Packets {
                 .strip_prefix("live:")
                 .map_or(Self::Stdin, |interface| Self::Live(interface.to_owned()))),
             (_, Some(input)) => {
-                Err(Usage(format!("{input} stands alone; several inputs must be capture files")))
+                Err(Usage::new(format!("{input} stands alone; several inputs must be capture files")))
             }
             ([input], None) if is_pipe(Path::new(input)) => Ok(Self::Pipe(PathBuf::from(input))),
             (_, None) => Ok(Self::Files(inputs.iter().map(PathBuf::from).collect())),

@@ -107,7 +107,7 @@ pub fn open(inputs: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn EventSo
     match Evidence::open(inputs)? {
         Evidence::Recording(reader) => Ok(Box::new(Recording::new(*reader, options)?)),
         Evidence::Packets(_) if !options.jfr.is_empty() => {
-            Err(Usage("--jfr goes with a recording: packets say nothing of threads".to_owned()).into())
+            Err(Usage::new("--jfr goes with a recording: packets say nothing of threads").into())
         }
         Evidence::Packets(captures) => Ok(Box::new(Capture::new(captures, options, Stop::after(None)?)?)),
     }
@@ -119,12 +119,12 @@ pub fn open(inputs: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn EventSo
 /// As [`open`], and [`Usage`] where only packets are named.
 pub fn follow(inputs: &[PathBuf], options: &ReadOptions, stop: Stop) -> Result<GrowingRecording, Error> {
     if inputs.iter().any(|input| crate::input::url(input).is_some()) {
-        return Err(Usage(ONLY_READ.to_owned()).into());
+        return Err(Usage::new(ONLY_READ).into());
     }
     match Evidence::open(inputs)? {
         Evidence::Recording(reader) => Ok(GrowingRecording::new(Recording::new(*reader, options)?, stop)),
         Evidence::Packets(_) => {
-            Err(Usage("--follow goes with a recording that is being written".to_owned()).into())
+            Err(Usage::new("--follow goes with a recording that is being written").into())
         }
     }
 }

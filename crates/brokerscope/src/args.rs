@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use analysis::Usage;
 use analysis::filter::RequestFilter;
+#[cfg(feature = "live")]
+use analysis::source::LiveOptions;
 use analysis::source::ReadOptions;
+use clap::builder::TypedValueParser as _;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, ValueEnum};
 use model::Nanos;
@@ -12,13 +15,15 @@ use report::{Style, Zone};
 
 use crate::output::{self, Pace};
 use crate::quantity;
-use crate::selection::{RequestConditions, Selection};
 
 /// Samples a second on each CPU, of what a broker's threads do between calls.
 #[cfg(feature = "live")]
 pub(crate) const CPU_SAMPLES_HZ: u32 = 49;
 /// Shorter waits for Java monitors explain no slow request.
 pub(crate) const MIN_LOCK_WAIT: Nanos = Nanos::from_micros(100);
+
+/// Rows of a ranking for people, unless more are asked for.
+const DEFAULT_ROWS: usize = 20;
 
 /// What a command makes of shared flags. All are accepted, since scripts pass them.
 pub(crate) struct Flags {
@@ -70,7 +75,7 @@ impl Flags {
         let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
         let given = |flag: &&&str| matches.value_source(flag) == Some(ValueSource::CommandLine);
         if let Some(flag) = self.refused.iter().find(given) {
-            return Err(Usage(format!("{command} takes no --{flag}: {}", self.refused_why)));
+            return Err(Usage::new(format!("{command} takes no --{flag}: {}", self.refused_why)));
         }
         for flag in self.unused.iter().filter(given) {
             tracing::info!("--{flag} means nothing to {command}{}", self.unused_why);
@@ -108,11 +113,6 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Whether a file operation is of a wanted topic.
-    pub(crate) fn admits(&self, op: &model::FileOp) -> bool {
-        self.admits_topic(op.topic_partition.as_ref())
-    }
-
     /// Whether a topic is wanted.
     pub(crate) fn admits_topic(&self, of: Option<&model::TopicPartition>) -> bool {
         self.topics.is_empty() || of.is_some_and(|of| self.topics.iter().any(|topic| *topic == *of.topic))
@@ -122,6 +122,12 @@ impl Filter {
     pub(crate) fn requests(&self) -> RequestFilter {
         let Self { ports, topics, apis, .. } = self.clone();
         RequestFilter { ports, topics, apis }
+    }
+
+    /// How packets are read.
+    pub(crate) fn of_packets(&self, options: ReadOptions) -> ReadOptions {
+        let Self { ports, message_id, .. } = self.clone();
+        ReadOptions { ports, message_id, ..options }
     }
 }
 
@@ -134,6 +140,37 @@ pub(crate) struct Target {
     /// Use this log dir of the broker (repeatable); without it, the broker's own.
     #[arg(id = "log-dir", long, value_name = "DIR")]
     pub(crate) log_dirs: Vec<PathBuf>,
+}
+
+impl Target {
+    /// The log dirs that were named, else the broker's own.
+    pub(crate) fn log_dirs_or(&self, own: &[PathBuf]) -> Vec<PathBuf> {
+        if self.log_dirs.is_empty() { own } else { &self.log_dirs }.to_vec()
+    }
+
+    /// How files about it are read.
+    pub(crate) fn read_options(&self, times: Times) -> ReadOptions {
+        let Self { pid, log_dirs } = self.clone();
+        let (jfr, ports, message_id) = (Vec::new(), Vec::new(), None);
+        ReadOptions { jfr, pid, log_dirs, ports, message_id, zone: times.zone() }
+    }
+
+    /// How it is watched: everything that bears on verdicts.
+    #[cfg(feature = "live")]
+    pub(crate) fn live_options(&self, jvm: Jvm) -> LiveOptions {
+        LiveOptions {
+            pid: self.pid,
+            log_dirs: self.log_dirs.clone(),
+            interface: Some("any".to_owned()),
+            ports: Vec::new(),
+            message_id: None,
+            jvm: jvm.recording(),
+            min_lock_wait: Some(MIN_LOCK_WAIT),
+            cpu_samples_hz: CPU_SAMPLES_HZ,
+            memory: watch::Memory::default(),
+            wait: std::time::Duration::from_millis(50),
+        }
+    }
 }
 
 /// How long to go on.
@@ -164,8 +201,8 @@ pub(crate) struct Slow {
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct Top {
     /// Show only the N slowest, slowest first.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) top: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000).map(|n| n as usize))]
+    pub(crate) top: Option<usize>,
 }
 
 /// Where packets are captured.
@@ -209,18 +246,20 @@ impl Source {
     pub(crate) fn recording(&self) -> Result<Option<&Path>, Usage> {
         match &self.from.from {
             Some(_) if self.length.duration.is_some() => {
-                Err(Usage("--for is for live input; a recording is read to its end".to_owned()))
+                Err(Usage::new("--for is for live input; a recording is read to its end"))
             }
             Some(_) if self.jvm.no_attach => {
-                Err(Usage("--no-attach is for live input; to read a recording no JVM is asked".to_owned()))
+                Err(Usage::new("--no-attach is for live input; to read a recording no JVM is asked"))
             }
             from => Ok(from.as_deref()),
         }
     }
 
-    /// Whether only the user ends it.
-    pub(crate) fn is_endless(&self) -> bool {
-        self.from.from.is_none() && self.length.duration.is_none()
+    /// Says how to end what only the user ends.
+    pub(crate) fn announce_end(&self) {
+        if self.from.from.is_none() && self.length.duration.is_none() {
+            tracing::info!("Ctrl-C shows what was found");
+        }
     }
 }
 
@@ -322,6 +361,12 @@ impl Presentation {
         }
     }
 
+    /// Rows to show at most: unless it is said, a table has [`DEFAULT_ROWS`], and programs get all.
+    pub(crate) fn max_rows(self, top: Top) -> usize {
+        let default = if self.format == Format::Table { DEFAULT_ROWS } else { usize::MAX };
+        top.top.unwrap_or(default)
+    }
+
     /// How outputs for people look.
     pub(crate) fn look(self, pace: Pace) -> Style {
         output::look(self.times.zone(), self.wide, pace)
@@ -339,13 +384,11 @@ pub(crate) enum Format {
     Csv,
 }
 
-/// Where events come from, and what of them to show.
+/// What to look at, and how it is shown.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct View {
+pub(crate) struct Scope {
     #[command(flatten)]
     pub(crate) slow: Slow,
-    #[command(flatten)]
-    pub(crate) source: Source,
     #[command(flatten)]
     pub(crate) filter: Filter,
     #[command(flatten)]
@@ -354,49 +397,28 @@ pub(crate) struct View {
     pub(crate) presentation: Presentation,
 }
 
-impl View {
+impl Scope {
     /// Whether a file operation is wanted.
     pub(crate) fn admits(&self, op: &model::FileOp) -> bool {
-        op.latency() >= self.slow.slower_than && self.filter.admits(op)
+        op.latency() >= self.slow.slower_than && self.filter.admits_topic(op.topic_partition.as_ref())
     }
-}
 
-/// Which requests to show, of packets or of anything that verdicts are reached from.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct RequestView {
-    #[command(flatten)]
-    pub(crate) slow: Slow,
-    #[command(flatten)]
-    pub(crate) top: Top,
-    #[command(flatten)]
-    pub(crate) length: Duration,
-    #[command(flatten)]
-    pub(crate) filter: Filter,
-    #[command(flatten)]
-    pub(crate) selection: Selection,
-    #[command(flatten)]
-    pub(crate) target: Target,
-    #[command(flatten)]
-    pub(crate) presentation: Presentation,
-}
-
-impl RequestView {
     /// How files are read.
-    pub(crate) fn read_options(&self, jfr: &JfrFiles) -> ReadOptions {
-        read_options(&self.filter, &self.target, jfr, self.presentation.times)
+    pub(crate) fn read_options(&self) -> ReadOptions {
+        self.filter.of_packets(self.target.read_options(self.presentation.times))
     }
 
-    /// The conditions on requests, with this threshold.
-    pub(crate) fn conditions(&self, slower_than: Nanos) -> RequestConditions<'_> {
-        RequestConditions::new(&self.filter, &self.selection, slower_than)
+    /// What to watch: everything that bears on verdicts.
+    #[cfg(feature = "live")]
+    pub(crate) fn live_options(&self, jvm: Jvm) -> LiveOptions {
+        let Filter { ports, message_id, .. } = self.filter.clone();
+        LiveOptions { ports, message_id, ..self.target.live_options(jvm) }
     }
 }
 
 /// How a service watches a broker.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Service {
-    #[command(flatten)]
-    pub(crate) slow: Slow,
     #[command(flatten)]
     pub(crate) memory: MaxMemory,
     #[command(flatten)]
@@ -406,51 +428,18 @@ pub(crate) struct Service {
     #[command(flatten)]
     pub(crate) jvm: Jvm,
     #[command(flatten)]
-    pub(crate) filter: Filter,
-    #[command(flatten)]
-    pub(crate) target: Target,
-    #[command(flatten)]
-    pub(crate) presentation: Presentation,
+    pub(crate) scope: Scope,
 }
 
 #[cfg(feature = "live")]
 impl Service {
     /// What to watch, within the memory that may be taken.
-    pub(crate) fn live_options(&self) -> analysis::source::LiveOptions {
-        analysis::source::LiveOptions {
+    pub(crate) fn live_options(&self) -> LiveOptions {
+        LiveOptions {
             interface: Some(self.interface.interface.clone()),
             memory: watch::Memory::within(self.memory.max_memory),
-            ..live_options(&self.target, &self.filter, self.jvm)
+            ..self.scope.live_options(self.jvm)
         }
-    }
-}
-
-/// How files are read, by the flags that say so.
-pub(crate) fn read_options(filter: &Filter, target: &Target, jfr: &JfrFiles, times: Times) -> ReadOptions {
-    ReadOptions {
-        jfr: jfr.jfr.clone(),
-        pid: target.pid,
-        log_dirs: target.log_dirs.clone(),
-        ports: filter.ports.clone(),
-        message_id: filter.message_id.clone(),
-        zone: times.zone(),
-    }
-}
-
-/// What to watch, by the flags that say so: everything that bears on verdicts.
-#[cfg(feature = "live")]
-pub(crate) fn live_options(target: &Target, filter: &Filter, jvm: Jvm) -> analysis::source::LiveOptions {
-    analysis::source::LiveOptions {
-        pid: target.pid,
-        log_dirs: target.log_dirs.clone(),
-        interface: Some("any".to_owned()),
-        ports: filter.ports.clone(),
-        message_id: filter.message_id.clone(),
-        jvm: jvm.recording(),
-        min_lock_wait: Some(MIN_LOCK_WAIT),
-        cpu_samples_hz: CPU_SAMPLES_HZ,
-        memory: watch::Memory::default(),
-        wait: std::time::Duration::from_millis(50),
     }
 }
 
@@ -458,5 +447,5 @@ pub(crate) fn live_options(target: &Target, filter: &Filter, jvm: Jvm) -> analys
 #[cfg(not(feature = "live"))]
 pub(crate) fn cannot_watch() -> anyhow::Result<()> {
     let why = "--from RECORDING is needed: this brokerscope was built without the feature `live`";
-    Err(Usage(why.to_owned()).into())
+    crate::failure::usage(why)
 }

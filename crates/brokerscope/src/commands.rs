@@ -35,7 +35,11 @@ macro_rules! commands {
     ($($(#[$help:meta])* $variant:ident($arguments:path),)+) => {
         /// What to do.
         #[derive(Debug, clap::Subcommand)]
-        pub(crate) enum Command { $($(#[$help])* $variant($arguments),)+ }
+        pub(crate) enum Command {$(
+            $(#[$help])*
+            #[command(mut_args(|flag| <$arguments as Run>::FLAGS.adapt(flag)))]
+            $variant($arguments),
+        )+}
 
         impl Command {
             /// Runs the command. Flags that mean nothing to it are reported or refused first.

@@ -10,6 +10,11 @@ const FAILED: u8 = 1;
 /// The command was asked wrongly.
 const WRONG_USAGE: u8 = 2;
 
+/// Fails because arguments do not go together.
+pub(crate) fn usage<T>(why: impl Into<String>) -> anyhow::Result<T> {
+    Err(Usage::new(why).into())
+}
+
 /// Says what went wrong, if anything did, and gives the exit status.
 pub(crate) fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
     let Err(error) = outcome else { return ExitCode::SUCCESS };

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use analysis::recorder::plan;
-use analysis::source::open_tables;
+use analysis::source::{ReadOptions, open_tables};
 use analysis::{EventSource, Step};
 use model::{Event, Nanos};
 use recording::Table;
 
-use crate::args::{JfrFiles, View, read_options};
+use crate::args::{Scope, Source};
 use crate::output::Pace;
 
 /// What is known before the first event.
@@ -37,22 +37,22 @@ pub(crate) trait Reader {
 
 /// Reads the recording that the user named, or watches the broker until it is time to stop.
 pub(crate) fn read<R: Reader>(
-    view: &View,
-    jfr: &JfrFiles,
+    source: &Source,
+    scope: &Scope,
+    jfr: &[PathBuf],
     tables: &[Table],
     start: impl FnOnce(&Input) -> R,
 ) -> anyhow::Result<()> {
-    let View { source, target, .. } = view;
     let Some(directory) = source.recording()? else {
         #[cfg(feature = "live")]
-        return live::read(source, target, tables.contains(&Table::LockWaits), start);
+        return live::read(source, scope, tables.contains(&Table::LockWaits), start);
         #[cfg(not(feature = "live"))]
         return crate::args::cannot_watch();
     };
-    let options = read_options(&view.filter, target, jfr, view.presentation.times);
+    let options = ReadOptions { jfr: jfr.to_vec(), ..scope.read_options() };
     let mut recording = open_tables(directory, tables, &options)?;
     let mut reader = start(&Input {
-        log_dirs: if target.log_dirs.is_empty() { recording.log_dirs() } else { target.log_dirs.clone() },
+        log_dirs: scope.target.log_dirs_or(&recording.log_dirs()),
         off_cpu: recording.sees(plan::OFF_CPU),
         pace: Pace::AllThere,
         span: recording.span(),
@@ -87,7 +87,7 @@ mod live {
     use watch::{Jfr, WatchSummary};
 
     use super::{Event, Input, Pace, Reader, drive, plan};
-    use crate::args::{Filter, Source, Target, live_options};
+    use crate::args::{Scope, Source};
 
     /// The longest wait for an event.
     const WAIT: Duration = Duration::from_millis(100);
@@ -95,11 +95,11 @@ mod live {
     /// Watches; `locks` says whether waits for locks are wanted, from the JVM or by its requests.
     pub(super) fn read<R: Reader>(
         source: &Source,
-        target: &Target,
+        scope: &Scope,
         locks: bool,
         start: impl FnOnce(&Input) -> R,
     ) -> anyhow::Result<()> {
-        let options = live_options(target, &Filter::default(), source.jvm);
+        let options = scope.target.live_options(source.jvm);
         let mut live = Live::start(
             LiveOptions {
                 // Since when a thread could have waited is known of its request only.
@@ -116,9 +116,8 @@ mod live {
         if locks {
             warn_of_inference(&live);
         }
-        let log_dirs = &live.broker().log_dirs;
         let mut reader = start(&Input {
-            log_dirs: if target.log_dirs.is_empty() { log_dirs } else { &target.log_dirs }.clone(),
+            log_dirs: scope.target.log_dirs_or(&live.broker().log_dirs),
             off_cpu: live.sees(plan::OFF_CPU),
             pace: Pace::AsTheyCome,
             span: None,

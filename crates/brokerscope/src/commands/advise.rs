@@ -11,7 +11,7 @@ use std::sync::Arc;
 use advise::{Advice, Inputs, RULES, Rule, Settings};
 use analysis::advice::{AdviceTotals, recorded_inputs};
 use analysis::recorder::broker_settings;
-use analysis::{Analysis, Output, Usage, file_error, open_file, source};
+use analysis::{Analysis, Output, file_error, open_file, source};
 use anyhow::Context as _;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -19,9 +19,8 @@ use report::advice::{self, AdviceReport, Views};
 use report::blocked::BlockedRow;
 
 use super::{Run, locks};
-use crate::args::{
-    DumpFiles, Duration, Filter, Flags, Format, JfrFiles, Presentation, Slow, Target, read_options,
-};
+use crate::args::{DumpFiles, Duration, Flags, Format, Presentation, Slow, Target};
+use crate::failure::usage;
 use crate::output::{self, Pace};
 
 /// A command line has no limit below this.
@@ -35,7 +34,6 @@ const FILE_ONLY: &str =
 
 /// `advise`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Advise::FLAGS.adapt(flag)))]
 #[command(mut_arg("for", |flag| flag.conflicts_with("input")))]
 #[command(
     after_help = "Each piece of advice says what was seen, the setting with its old and new value, what that cost slow
@@ -113,7 +111,7 @@ impl Run for Advise {
     fn run(&self) -> anyhow::Result<()> {
         let rule = self.explain.as_deref().and_then(|name| RULES.iter().find(|rule| rule.name == name));
         if self.presentation.format == Format::Csv {
-            return Err(Usage("advise has no csv; use --format json".to_owned()).into());
+            return usage("advise has no csv; use --format json");
         }
         if let Some(rule) = rule {
             return self.explain(rule);
@@ -145,8 +143,7 @@ impl Advise {
     /// Explains one rule; with an input only where one is named, because a rule can be explained anywhere.
     fn explain(&self, rule: &Rule) -> anyhow::Result<()> {
         if self.presentation.format != Format::Table {
-            let why = "--explain is for people to read; --format json has each rule's source";
-            return Err(Usage(why.to_owned()).into());
+            return usage("--explain is for people to read; --format json has each rule's source");
         }
         let named = self.input.is_some() || self.length.duration.is_some() || self.target.pid.is_some();
         let findings = if named { Some(self.collect()?) } else { None };
@@ -187,14 +184,13 @@ impl Advise {
 
     #[cfg(not(feature = "live"))]
     fn of_running(&self) -> anyhow::Result<Findings> {
-        let why =
-            "name a recording or a server.properties: this brokerscope was built without the feature `live`";
-        Err(Usage(why.to_owned()).into())
+        usage(
+            "name a recording or a server.properties: this brokerscope was built without the feature `live`",
+        )
     }
 
     fn of_recording(&self, input: &Path) -> anyhow::Result<Findings> {
-        let times = self.presentation.times;
-        let options = read_options(&Filter::default(), &self.target, &JfrFiles::default(), times);
+        let options = self.target.read_options(self.presentation.times);
         let mut source = source::open(&[input.to_owned()], &options)?;
         let slower_than = self.slow.slower_than;
         let mut analysis = Analysis::new(source.config(slower_than));

@@ -20,14 +20,13 @@ use report::comparison::{
 use report::quantity::{format_bytes, format_count_of};
 
 use super::Run;
-use crate::args::{Filter, Flags, JfrFiles, Target, Times, read_options};
+use crate::args::{Flags, Target, Times};
 use crate::output::{self, Pace};
 use crate::quantity;
 use configurations::RunPath;
 
 /// `compare`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Compare::FLAGS.adapt(flag)))]
 #[command(after_help = "Each CONFIGURATION is a recording, a directory that holds the repetitions of one, or
 NAME=DIR,DIR... for repetitions and names of your own. Behind a directory, @10s-20s takes only that part
 of the run, from the first request on (@10s- and @-20s too): one recording compares with itself before
@@ -110,7 +109,7 @@ impl Compare {
         recorded: &RunPath,
         whole: &mut anyhow::Result<()>,
     ) -> anyhow::Result<ComparedRun> {
-        let options = read_options(&Filter::default(), &Target::default(), &JfrFiles::default(), self.times);
+        let options = Target::default().read_options(self.times);
         let mut source = source::open(std::slice::from_ref(&recorded.path), &options)?;
         // Only what is compared is judged.
         let mut config = source.config(self.slo);

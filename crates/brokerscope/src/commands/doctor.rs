@@ -7,7 +7,6 @@ mod host;
 #[cfg(feature = "live")]
 mod jvm;
 
-use analysis::Usage;
 use anyhow::Context as _;
 use broker::{Broker, Processes};
 use clap::Args;
@@ -15,11 +14,11 @@ use report::doctor::{self, BrokerFacts, Examination, Remedy};
 
 use super::Run;
 use crate::args::{Flags, Format, Presentation, Target};
+use crate::failure::usage;
 use crate::output::{self, Pace};
 
 /// `doctor`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Doctor::FLAGS.adapt(flag)))]
 pub(crate) struct Doctor {
     #[command(flatten)]
     target: Target,
@@ -37,7 +36,7 @@ impl Run for Doctor {
 
     fn run(&self) -> anyhow::Result<()> {
         if self.presentation.format == Format::Csv {
-            return Err(Usage("doctor has no csv; use --format json".to_owned()).into());
+            return usage("doctor has no csv; use --format json");
         }
         let examination = examine(self.target.pid)?;
         let out = output::stdout(Pace::AllThere);

@@ -6,8 +6,8 @@ mod timeliness;
 use std::path::PathBuf;
 use std::time::{Duration as StdDuration, Instant};
 
-use analysis::source::{self, ONLY_READ};
-use analysis::{Analysis, CrossCheck, EventSource, Output, Stop, Usage, input};
+use analysis::source::{self, ONLY_READ, ReadOptions};
+use analysis::{Analysis, CrossCheck, EventSource, Output, Stop, input};
 use anyhow::Context as _;
 use clap::Args;
 use diagnose::Config;
@@ -19,8 +19,10 @@ use report::explanation::{
 use report::quantity::format_count_of;
 
 use super::Run;
-use crate::args::{Flags, JfrFiles, Jvm, RequestView};
+use crate::args::{Duration, Flags, JfrFiles, Jvm, Scope, Top};
+use crate::failure::usage;
 use crate::output::{self, Pace};
+use crate::selection::{RequestConditions, Selection};
 
 /// How long verdicts may wait to be written with others.
 const MAX_WRITE_DELAY: StdDuration = StdDuration::from_millis(100);
@@ -30,7 +32,6 @@ const CANNOT_SAVE: &str =
 
 /// `explain`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Explain::FLAGS.adapt(flag)))]
 #[command(after_help = "Examples:
   brokerscope explain DIR --slower-than 50ms --topic orders
   brokerscope explain DIR --request 371409 --client 10.0.0.7:41234
@@ -68,7 +69,13 @@ pub(crate) struct Explain {
     #[command(flatten)]
     jfr: JfrFiles,
     #[command(flatten)]
-    view: RequestView,
+    top: Top,
+    #[command(flatten)]
+    length: Duration,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    scope: Scope,
 }
 
 impl Run for Explain {
@@ -91,20 +98,18 @@ impl Run for Explain {
     };
 
     fn run(&self) -> anyhow::Result<()> {
-        self.view.filter.requests().check()?;
+        self.scope.filter.requests().check()?;
         if let Some(interface) = self.live_interface() {
             if self.follow || self.save {
-                return Err(Usage("--follow and --save go with a recording".to_owned()).into());
+                return usage("--follow and --save go with a recording");
             }
             if !self.jfr.jfr.is_empty() {
-                let why = "--jfr goes with a recording; live there is --flight-recorder";
-                return Err(Usage(why.to_owned()).into());
+                return usage("--jfr goes with a recording; live there is --flight-recorder");
             }
             return self.run_live(interface);
         }
-        if self.view.length.duration.is_some() && !self.follow {
-            let why = "--for is for live input and --follow; a recording is read to its end";
-            return Err(Usage(why.to_owned()).into());
+        if self.length.duration.is_some() && !self.follow {
+            return usage("--for is for live input and --follow; a recording is read to its end");
         }
         self.run_files()
     }
@@ -121,12 +126,12 @@ impl Explain {
     }
 
     fn run_files(&self) -> anyhow::Result<()> {
-        let options = self.view.read_options(&self.jfr);
+        let options = ReadOptions { jfr: self.jfr.jfr.clone(), ..self.scope.read_options() };
         if self.save && self.inputs.iter().any(|input| input::url(input).is_some()) {
-            return Err(Usage(ONLY_READ.to_owned()).into());
+            return usage(ONLY_READ);
         }
         let (mut source, pace): (Box<dyn EventSource>, _) = if self.follow {
-            let stop = Stop::after(self.view.length.duration)?;
+            let stop = Stop::after(self.length.duration)?;
             (Box::new(source::follow(&self.inputs, &options, stop)?), Pace::AsTheyCome)
         } else {
             (source::open(&self.inputs, &options)?, Pace::AllThere)
@@ -139,8 +144,8 @@ impl Explain {
             Output::Verdict(verdict) => explanation.verdict(verdict),
             _ => Ok(()),
         })?;
-        explanation
-            .finish(&analysis.finish(source.gaps(self.view.slow.slower_than), self.view.slow.slower_than))?;
+        let slower_than = self.scope.slow.slower_than;
+        explanation.finish(&analysis.finish(source.gaps(slower_than), slower_than))?;
         Ok(source.check()?)
     }
 
@@ -150,11 +155,11 @@ impl Explain {
         use analysis::source::{Live, LiveOptions};
 
         let stop = Stop::after(None)?;
-        let options = crate::args::live_options(&self.view.target, &self.view.filter, self.jvm);
+        let options = self.scope.live_options(self.jvm);
         let options = LiveOptions { interface: Some(interface.to_owned()), ..options };
-        let mut live = Live::start(options, Some(stop), self.view.length.duration)?;
-        let (pid, slow) = (live.broker().pid, self.view.slow.slower_than);
-        tracing::info!("explaining what takes broker {pid} {slow} or longer{}", self.view.length.until());
+        let mut live = Live::start(options, Some(stop), self.length.duration)?;
+        let (pid, slow) = (live.broker().pid, self.scope.slow.slower_than);
+        tracing::info!("explaining what takes broker {pid} {slow} or longer{}", self.length.until());
         let mut analysis = self.analysis(&live)?;
         let mut timeliness = timeliness::Timeliness::new(analysis.config());
         let mut explanation = Explanation::new(self, Pace::HandedOn);
@@ -178,16 +183,15 @@ impl Explain {
 
     #[cfg(not(feature = "live"))]
     fn run_live(&self, _interface: &str) -> anyhow::Result<()> {
-        Err(Usage("name a recording: this brokerscope was built without the feature `live`".to_owned())
-            .into())
+        usage("name a recording: this brokerscope was built without the feature `live`")
     }
 
     /// The analysis that was asked for: of one request, with doubts, with Kafka's request log.
     fn analysis(&self, source: &dyn EventSource) -> anyhow::Result<Analysis<'_>> {
         // The one that was asked for may be quick.
-        let slower_than = if self.request.is_some() { Nanos::ZERO } else { self.view.slow.slower_than };
-        let wanted = self.view.conditions(slower_than);
-        let config = Config { only_request: self.request, ..source.config(self.view.slow.slower_than) };
+        let slower_than = if self.request.is_some() { Nanos::ZERO } else { self.scope.slow.slower_than };
+        let wanted = RequestConditions::new(&self.scope.filter, &self.selection, slower_than);
+        let config = Config { only_request: self.request, ..source.config(self.scope.slow.slower_than) };
         let analysis = Analysis::new(config)
             .only(move |request| wanted.wants(request))
             .with_cross_check(CrossCheck::read(&self.request_log)?);
@@ -197,10 +201,9 @@ impl Explain {
     /// The table of verdicts in the recording that they are about.
     fn create_table(&self, source: &dyn EventSource) -> anyhow::Result<VerdictWriter> {
         if let Some(recording) = source.recording() {
-            VerdictWriter::create(recording, self.view.slow.slower_than).context(CANNOT_SAVE)
+            VerdictWriter::create(recording, self.scope.slow.slower_than).context(CANNOT_SAVE)
         } else {
-            let why = "--save goes with a recording: packets have no place for verdicts";
-            Err(Usage(why.to_owned()).into())
+            usage("--save goes with a recording: packets have no place for verdicts")
         }
     }
 }
@@ -260,16 +263,16 @@ impl Explanation {
 
 fn report(args: &Explain, pace: Pace) -> Box<dyn ExplanationReport> {
     let out = output::stdout(pace);
-    let all: Box<dyn ExplanationReport> = match (args.view.presentation.form(pace), args.request) {
+    let all: Box<dyn ExplanationReport> = match (args.scope.presentation.form(pace), args.request) {
         (report::Format::Table(style), Some(number)) => Box::new(RequestText::new(out, &style, number)),
-        (report::Format::Table(style), None) if pace != Pace::AllThere && args.view.top.top.is_none() => {
+        (report::Format::Table(style), None) if pace != Pace::AllThere && args.top.top.is_none() => {
             Box::new(ExplanationText::as_they_come(out, &style))
         }
         (report::Format::Table(style), None) => Box::new(ExplanationText::new(out, &style)),
         (form, _) => Box::new(VerdictLines::new(out, &form)),
     };
-    match args.view.top.top {
-        Some(most) => Box::new(TopVerdicts::new(most as usize, all)),
+    match args.top.top {
+        Some(most) => Box::new(TopVerdicts::new(most, all)),
         None => all,
     }
 }

@@ -4,7 +4,6 @@ mod replay;
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
@@ -16,7 +15,7 @@ use export::{BrokerInfo, Classifiers, Exporter, MetricsService, Server};
 use model::FileKind;
 
 use super::Run;
-use crate::args::{Flags, From, JfrFiles, Service, Speed, read_options};
+use crate::args::{Flags, From, Service, Speed};
 use crate::output;
 use crate::own_process::OwnProcess;
 
@@ -29,7 +28,6 @@ const EVENT_BYTES: u64 = 400;
 
 /// `export`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Export::FLAGS.adapt(flag)))]
 #[command(
     after_help = "Needs root, but for --from. /metrics answers as Prometheus' text, OpenMetrics or protobuf, whichever is
 asked for; /healthz and /readyz say how it is. crates/export/METRICS.md lists all metrics.
@@ -103,7 +101,7 @@ impl Run for Export {
             );
         }
         if let Some(directory) = &self.from.from {
-            return self.replay(directory, server);
+            return replay::run(self, directory, server);
         }
         #[cfg(feature = "live")]
         return live::run(self, server);
@@ -113,13 +111,6 @@ impl Run for Export {
 }
 
 impl Export {
-    /// Exports a recording.
-    fn replay(&self, directory: &Path, server: Server) -> anyhow::Result<()> {
-        let times = self.service.presentation.times;
-        let options = read_options(&self.service.filter, &self.service.target, &JfrFiles::default(), times);
-        replay::run(self, directory, server, &options)
-    }
-
     fn exporter(&self, config: Config, info: BrokerInfo) -> anyhow::Result<Exporter> {
         let info = BrokerInfo {
             top_topics: self.top_topics as usize,
@@ -220,7 +211,7 @@ mod live {
                 "the kernel does not measure BPF programs: that takes CAP_SYS_ADMIN and Linux 5.8"
             );
         }
-        let exporter = args.exporter(live.config(args.service.slow.slower_than), info(&live))?;
+        let exporter = args.exporter(live.config(args.service.scope.slow.slower_than), info(&live))?;
         let service = serve(server, exporter, measuring.is_some())?;
         let pid = live.broker().pid;
         tracing::info!("exporting what is seen of broker {pid}{}", args.service.length.until());
@@ -238,7 +229,7 @@ mod live {
         }
         service.feed(Exporter::finish);
         finish_traces(&service);
-        live.gaps(args.service.slow.slower_than).notes.iter().for_each(|note| tracing::warn!("{note}"));
+        live.gaps(args.service.scope.slow.slower_than).notes.iter().for_each(|note| tracing::warn!("{note}"));
         Ok(())
     }
 

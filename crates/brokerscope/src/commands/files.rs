@@ -8,19 +8,16 @@ use report::files::{Files as FileTotals, GroupBy, Interval, Sort, Traffic};
 use report::quantity::format_count_of;
 
 use super::Run;
-use crate::args::{Flags, Format, JfrFiles, Top, View};
+use crate::args::{Flags, Scope, Source, Top};
 use crate::output::{self, Pace};
 use crate::quantity;
 use crate::reader::{self, Input, Reader};
 
 /// What traffic is found in, and what it is compared with.
 const TABLES: [Table; 4] = [Table::FileOps, Table::BlockIos, Table::SocketOps, Table::HostSamples];
-/// Rows of a table, unless more are asked for. Programs get all.
-const DEFAULT_ROWS: usize = 20;
 
 /// `files`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Files::FLAGS.adapt(flag)))]
 #[command(after_help = "Examples:
   brokerscope files --for 60s
   brokerscope files --for 60s --rated-iops 40000
@@ -41,7 +38,9 @@ pub(crate) struct Files {
     #[command(flatten)]
     top: Top,
     #[command(flatten)]
-    view: View,
+    source: Source,
+    #[command(flatten)]
+    scope: Scope,
 }
 
 impl Run for Files {
@@ -56,7 +55,7 @@ impl Run for Files {
     };
 
     fn run(&self) -> anyhow::Result<()> {
-        reader::read(&self.view, &JfrFiles::default(), &TABLES, |input| Totals::new(self, input))
+        reader::read(&self.source, &self.scope, &[], &TABLES, |input| Totals::new(self, input))
     }
 }
 
@@ -73,15 +72,13 @@ struct Totals<'a> {
 
 impl<'a> Totals<'a> {
     fn new(args: &'a Files, input: &Input) -> Self {
-        if args.view.source.is_endless() {
-            tracing::info!("Ctrl-C shows what was found");
-        }
+        args.source.announce_end();
         let interval = Interval {
-            span: input.span.or(args.view.source.length.duration),
+            span: input.span.or(args.source.length.duration),
             rated_iops: args.rated_iops,
             partial: input.partial
-                || args.view.slow.slower_than > Nanos::ZERO
-                || !args.view.filter.topics.is_empty(),
+                || args.scope.slow.slower_than > Nanos::ZERO
+                || !args.scope.filter.topics.is_empty(),
         };
         let (first, last) = (Nanos::MAX, Nanos::MIN);
         Self { files: FileTotals::new(args.by), args, ops: 0, interval, first, last }
@@ -92,7 +89,7 @@ impl Reader for Totals<'_> {
     fn event(&mut self, event: Event) -> anyhow::Result<()> {
         (self.first, self.last) = (self.first.min(event.time()), self.last.max(event.time()));
         match event {
-            Event::FileOp(op) if self.args.view.admits(&op) => {
+            Event::FileOp(op) if self.args.scope.admits(&op) => {
                 self.ops += 1;
                 self.files.file_op(&op);
             }
@@ -108,13 +105,12 @@ impl Reader for Totals<'_> {
         let Self { files, args, ops, mut interval, first, last } = self;
         interval.span = interval.span.or((last > first).then(|| last - first));
         let mut totals = files.finish(args.sort).over(interval);
-        if !args.view.filter.topics.is_empty() {
+        if !args.scope.filter.topics.is_empty() {
             // Among them are those of the topics left out.
             totals.unknown = Traffic::default();
         }
-        let all = if args.view.presentation.format == Format::Table { DEFAULT_ROWS } else { usize::MAX };
-        let max = args.top.top.map_or(all, |max| max as usize);
-        let form = args.view.presentation.form(Pace::AllThere);
+        let presentation = args.scope.presentation;
+        let (form, max) = (presentation.form(Pace::AllThere), presentation.max_rows(args.top));
         let written = report::files::write(output::stdout(Pace::AllThere), &form, &totals, max);
         written.context(output::CANNOT_WRITE)?;
         tracing::info!("{} counted", format_count_of(ops, "file operation"));

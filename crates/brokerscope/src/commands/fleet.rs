@@ -20,15 +20,11 @@ use report::fleet::{write_differences, write_figures};
 use report::quantity::format_count_of;
 
 use super::Run;
-use crate::args::{Flags, Format, Presentation, Top};
+use crate::args::{Flags, Presentation, Top};
 use crate::output::{self, Pace};
-
-/// Rows of a table, unless more are asked for. Programs get all.
-const DEFAULT_ROWS: usize = 20;
 
 /// `fleet`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Fleet::FLAGS.adapt(flag)))]
 #[command(after_help = "Examples:
   brokerscope fleet /recordings
   brokerscope fleet /recordings --cluster prod --date 2026-11-22 --wide
@@ -90,11 +86,10 @@ impl Fleet {
     fn show(&self, fleet: &Brokers) -> anyhow::Result<()> {
         let out = output::stdout(Pace::AllThere);
         let form = self.presentation.form(Pace::AllThere);
-        let all = if self.presentation.format == Format::Table { DEFAULT_ROWS } else { usize::MAX };
         let written = if self.figures {
             write_figures(out, &form, &fleet.brokers)
         } else {
-            write_differences(out, &form, fleet, self.top.top.map_or(all, |max| max as usize))
+            write_differences(out, &form, fleet, self.presentation.max_rows(self.top))
         };
         written.context(output::CANNOT_WRITE)
     }

@@ -11,7 +11,7 @@ use report::quantity::format_count;
 
 use self::message_ids::MessageIds;
 use super::Run;
-use crate::args::{Flags, JfrFiles, Top, View};
+use crate::args::{Flags, Scope, Source, Top};
 use crate::output::{self, Pace};
 use crate::quantity;
 use crate::reader::{self, Input, Reader};
@@ -24,7 +24,6 @@ const TABLES: [Table; 5] =
 
 /// `io`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Io::FLAGS.adapt(flag)))]
 #[command(after_help = "Examples:
   brokerscope io --slower-than 50ms
   brokerscope io --op fsync --op rename --slower-than 1ms --wide
@@ -44,14 +43,16 @@ pub(crate) struct Io {
     #[command(flatten)]
     top: Top,
     #[command(flatten)]
-    view: View,
+    source: Source,
+    #[command(flatten)]
+    scope: Scope,
 }
 
 impl Run for Io {
     const FLAGS: Flags = Flags { hidden: &["flight-recorder"], unused: &["port", "api"], ..Flags::NONE };
 
     fn run(&self) -> anyhow::Result<()> {
-        reader::read(&self.view, &JfrFiles::default(), &TABLES, |input| Operations::new(self, input))
+        reader::read(&self.source, &self.scope, &[], &TABLES, |input| Operations::new(self, input))
     }
 }
 
@@ -69,10 +70,10 @@ impl<'a> Operations<'a> {
     fn new(args: &'a Io, input: &Input) -> Self {
         let waits_for_end = args.summary || args.top.top.is_some();
         let pace = if waits_for_end { Pace::AllThere } else { input.pace };
-        if waits_for_end && args.view.source.is_endless() {
-            tracing::info!("Ctrl-C shows what was found");
+        if waits_for_end {
+            args.source.announce_end();
         }
-        let ids = args.view.filter.message_id.as_deref().filter(|_| !args.summary);
+        let ids = args.scope.filter.message_id.as_deref().filter(|_| !args.summary);
         Self {
             report: report(args, pace),
             message_ids: ids.map(|header| MessageIds::new(header, input.log_dirs.clone())),
@@ -98,8 +99,8 @@ impl<'a> Operations<'a> {
     }
 
     fn wants(&self, op: &FileOp) -> bool {
-        let Io { ops, kinds, view, .. } = self.args;
-        view.admits(op)
+        let Io { ops, kinds, scope, .. } = self.args;
+        scope.admits(op)
             && (ops.is_empty() || ops.contains(&op.op))
             && (kinds.is_empty() || kinds.contains(&op.kind))
     }
@@ -118,7 +119,7 @@ impl Reader for Operations<'_> {
 
     fn finish(mut self, notes: &[String]) -> anyhow::Result<()> {
         self.report.finish().context(output::CANNOT_WRITE)?;
-        let shown = self.args.top.top.map_or(self.count, |most| self.count.min(u64::from(most)));
+        let shown = self.args.top.top.map_or(self.count, |most| self.count.min(most as u64));
         let what = if self.args.summary { "summed up" } else { "shown" };
         tracing::info!("{} {what} of {} file operations", format_count(shown), format_count(self.seen));
         output::say_each(notes);
@@ -128,13 +129,13 @@ impl Reader for Operations<'_> {
 
 fn report(args: &Io, pace: Pace) -> Box<dyn Sink<FileOps>> {
     let out = output::stdout(pace);
-    let form = args.view.presentation.form(pace);
+    let form = args.scope.presentation.form(pace);
     if args.summary {
         return Box::new(FileOpSummary::new(out, form));
     }
-    let rows = Box::new(FileOpWriter::new(out, args.view.filter.message_id.is_some(), &form));
+    let rows = Box::new(FileOpWriter::new(out, args.scope.filter.message_id.is_some(), &form));
     match args.top.top {
-        Some(most) => Box::new(TopFileOps::new(most as usize, rows)),
+        Some(most) => Box::new(TopFileOps::new(most, rows)),
         None => rows,
     }
 }

@@ -10,7 +10,7 @@ use report::kernel::KernelCalls;
 use report::quantity::format_count_of;
 
 use super::Run;
-use crate::args::{Flags, JfrFiles, View};
+use crate::args::{Flags, Scope, Source};
 use crate::output::{self, Pace, Stdout};
 use crate::reader::{self, Input, Reader};
 use crate::selection::FunctionName;
@@ -24,7 +24,6 @@ const REPLAY_REORDER_WINDOW: Nanos = Nanos::from_millis(60_000);
 
 /// `kernel`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Kernel::FLAGS.adapt(flag)))]
 #[command(after_help = "Examples:
   brokerscope kernel --slower-than 50ms
   brokerscope kernel --from DIR --slower-than 100ms --wide
@@ -37,7 +36,9 @@ pub(crate) struct Kernel {
     #[arg(long = "device", value_name = "DEVICE")]
     devices: Vec<String>,
     #[command(flatten)]
-    view: View,
+    source: Source,
+    #[command(flatten)]
+    scope: Scope,
 }
 
 impl Run for Kernel {
@@ -48,7 +49,7 @@ impl Run for Kernel {
     };
 
     fn run(&self) -> anyhow::Result<()> {
-        reader::read(&self.view, &JfrFiles::default(), &TABLES, |input| Rows::new(self, input))
+        reader::read(&self.source, &self.scope, &[], &TABLES, |input| Rows::new(self, input))
     }
 }
 
@@ -64,10 +65,10 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     fn new(args: &'a Kernel, input: &Input) -> Self {
         let out = output::stdout(input.pace);
-        let report = Writer::new(out, &KernelCalls, &args.view.presentation.form(input.pace));
+        let report = Writer::new(out, &KernelCalls, &args.scope.presentation.form(input.pace));
         let held_for = if input.pace == Pace::AllThere { REPLAY_REORDER_WINDOW } else { LIVE_REORDER_WINDOW };
         Self {
-            calls: Calls::new(args.view.slow.slower_than, held_for),
+            calls: Calls::new(args.scope.slow.slower_than, held_for),
             report,
             args,
             count: 0,

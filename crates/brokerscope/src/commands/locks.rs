@@ -19,7 +19,7 @@ use report::quantity::{format_count, format_count_of};
 use report::{Sink, Writer};
 
 use super::Run;
-use crate::args::{DumpFiles, Flags, JfrFiles, View};
+use crate::args::{DumpFiles, Flags, JfrFiles, Scope, Source};
 use crate::output::{self, Pace, Stdout};
 use crate::reader::{self, Input, Reader};
 
@@ -40,7 +40,6 @@ const MAX_PAUSE_SKEW: Nanos = Nanos::from_millis(10_000);
 
 /// `locks`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Locks::FLAGS.adapt(flag)))]
 #[command(mut_arg("jfr", |flag| flag.conflicts_with("for")))]
 #[command(mut_arg("dump", |flag| flag.conflicts_with_all(["from", "jfr", "gc_log", "summary", "pauses", "flame"])))]
 #[command(after_help = "Examples:
@@ -73,7 +72,9 @@ pub(crate) struct Locks {
     #[command(flatten)]
     dump: DumpFiles,
     #[command(flatten)]
-    view: View,
+    source: Source,
+    #[command(flatten)]
+    scope: Scope,
 }
 
 impl Run for Locks {
@@ -101,10 +102,10 @@ impl Run for Locks {
         }
         output::check_places(self.flame.as_deref())?;
         let files = !self.jfr.jfr.is_empty() || !self.gc_log.is_empty();
-        if files && self.view.source.recording()?.is_none() {
+        if files && self.source.recording()?.is_none() {
             return self.read_files();
         }
-        reader::read(&self.view, &self.jfr, &TABLES, |input| Rows::new(self, input))
+        reader::read(&self.source, &self.scope, &self.jfr.jfr, &TABLES, |input| Rows::new(self, input))
     }
 }
 
@@ -118,7 +119,7 @@ impl Locks {
         let mut notes = Vec::new();
         for path in &self.jfr.jfr {
             let mut taken = Ok(());
-            notes.extend(read_flight_recording(path, self.view.target.pid, &mut |event| {
+            notes.extend(read_flight_recording(path, self.scope.target.pid, &mut |event| {
                 if taken.is_ok() {
                     taken = rows.event(event);
                 }
@@ -135,8 +136,8 @@ impl Locks {
     }
 
     fn refuse_duration(&self) -> Result<(), Usage> {
-        match self.view.source.length.duration {
-            Some(_) => Err(Usage("--for is for live input; a file is read to its end".to_owned())),
+        match self.source.length.duration {
+            Some(_) => Err(Usage::new("--for is for live input; a file is read to its end")),
             None => Ok(()),
         }
     }
@@ -178,14 +179,14 @@ impl Count {
 impl<'a> Rows<'a> {
     fn new(args: &'a Locks, input: &Input) -> Self {
         let pace = if args.summary { Pace::AllThere } else { input.pace };
-        if args.summary && args.view.source.is_endless() {
-            tracing::info!("Ctrl-C shows what was found");
+        if args.summary {
+            args.source.announce_end();
         }
         // A live watch tells each stop once.
         let (config, apart) = match input.pace {
-            Pace::AllThere => (Config::replay(args.view.slow.slower_than), MAX_PAUSE_SKEW),
+            Pace::AllThere => (Config::replay(args.scope.slow.slower_than), MAX_PAUSE_SKEW),
             Pace::AsTheyCome | Pace::HandedOn => {
-                (Config::live(args.view.slow.slower_than).with_jvm(), Nanos::ZERO)
+                (Config::live(args.scope.slow.slower_than).with_jvm(), Nanos::ZERO)
             }
         };
         Self {
@@ -223,7 +224,7 @@ impl<'a> Rows<'a> {
     }
 
     fn pause(&mut self, pause: &JvmPause) -> anyhow::Result<()> {
-        let wanted = pause.length() >= self.args.view.slow.slower_than;
+        let wanted = pause.length() >= self.args.scope.slow.slower_than;
         self.pauses.add(pause.length(), wanted);
         match &mut self.to {
             To::Pauses(report) if wanted => report.row(pause).context(output::CANNOT_WRITE),
@@ -233,8 +234,8 @@ impl<'a> Rows<'a> {
 
     fn wants(&self, row: &LockRow) -> bool {
         // A dump shows a moment: how long its waits were it does not know.
-        let long = row.latency() >= self.args.view.slow.slower_than || row.latency() == Nanos::ZERO;
-        long && self.args.view.filter.admits_topic(row.partition.as_ref())
+        let long = row.latency() >= self.args.scope.slow.slower_than || row.latency() == Nanos::ZERO;
+        long && self.args.scope.filter.admits_topic(row.partition.as_ref())
     }
 
     fn say(&self) {
@@ -286,7 +287,7 @@ impl Reader for Rows<'_> {
 
 fn to(args: &Locks, pace: Pace) -> To {
     let out = output::stdout(pace);
-    let form = args.view.presentation.form(pace);
+    let form = args.scope.presentation.form(pace);
     if args.pauses || !args.gc_log.is_empty() {
         return To::Pauses(Writer::new(out, &Pauses, &form));
     }

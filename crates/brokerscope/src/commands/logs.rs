@@ -16,6 +16,7 @@ use model::LogKind;
 use self::rows::Rows;
 use super::Run;
 use crate::args::{Duration, Filter, Flags, Presentation, Slow, Top};
+use crate::failure::usage;
 use crate::quantity;
 
 /// How often a log that nothing was added to is looked at again.
@@ -25,7 +26,6 @@ const MAX_PATTERN_BYTES: u64 = 1 << 20;
 
 /// `logs`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Logs::FLAGS.adapt(flag)))]
 #[command(after_help = "Examples:
   brokerscope logs server.log*
   brokerscope logs server.log.2024-05-19-15.gz --list --kind segment-roll --slower-than 50ms
@@ -104,12 +104,10 @@ impl Run for Logs {
         let args = self;
         let stdin = args.files.iter().filter(|file| is_stdin(file)).count();
         if stdin > 1 || stdin == 1 && args.follow {
-            return Err(
-                Usage("- stands once, and without --follow: a pipe is read as it comes".to_owned()).into()
-            );
+            return usage("- stands once, and without --follow: a pipe is read as it comes");
         }
         if args.length.duration.is_some() && !args.follow && stdin == 0 {
-            return Err(Usage("--for is for --follow and -; a file is read to its end".to_owned()).into());
+            return usage("--for is for --follow and -; a file is read to its end");
         }
         let zone = zone(args)?;
         let scan = LogScanner::new(zone.clone(), day(args)?, patterns(args)?);
@@ -125,7 +123,7 @@ fn is_stdin(file: &Path) -> bool {
 fn zone(args: &Logs) -> anyhow::Result<Zone> {
     let Some(text) = &args.log_zone else { return Ok(Zone::system()) };
     let wrong = "write UTC or an offset as +02:00; for a zone by its name, set TZ";
-    Ok(Zone::parse(text).ok_or_else(|| Usage(format!("--log-zone {text:?} is no zone: {wrong}")))?)
+    Ok(Zone::parse(text).ok_or_else(|| Usage::new(format!("--log-zone {text:?} is no zone: {wrong}")))?)
 }
 
 fn day(args: &Logs) -> anyhow::Result<Option<(i16, i8, i8)>> {
@@ -137,7 +135,7 @@ fn day(args: &Logs) -> anyhow::Result<Option<(i16, i8, i8)>> {
     let is_day = server_log::parse_instant(text, &Zone::utc()).is_some();
     match day {
         (Some(year), Some(month), Some(day)) if is_day => Ok(Some((year, month, day))),
-        _ => Err(Usage(format!("--date {text:?} is no date; write it as 2024-05-19")).into()),
+        _ => Err(Usage::new(format!("--date {text:?} is no date; write it as 2024-05-19")).into()),
     }
 }
 

@@ -18,7 +18,6 @@ use crate::quantity;
 
 /// `record`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Record::FLAGS.adapt(flag)))]
 #[command(after_help = "Needs root. What cannot be seen is said and recorded; the rest is.
 
 Examples:
@@ -80,6 +79,6 @@ impl Record {
     /// From where on something is slow, if only what is near it is kept.
     #[cfg(feature = "live")]
     fn keep_near(&self) -> Option<Nanos> {
-        Some(self.service.slow.slower_than).filter(|slower_than| *slower_than > Nanos::ZERO)
+        Some(self.service.scope.slow.slower_than).filter(|slower_than| *slower_than > Nanos::ZERO)
     }
 }

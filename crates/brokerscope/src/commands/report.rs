@@ -10,7 +10,8 @@ use advise::{Advice, Inputs};
 use analysis::advice::{AdviceTotals, recorded_inputs};
 use analysis::background::Totals;
 use analysis::comparison::{ComparisonRuns, RunCounter};
-use analysis::{Analysis, EventSource, Output, Usage, file_error, input, source};
+use analysis::source::ReadOptions;
+use analysis::{Analysis, EventSource, Output, file_error, input, source};
 use clap::Args;
 use compare::{Part, Setup};
 use model::{Event, Nanos, Request, Verdict};
@@ -21,7 +22,8 @@ use report::explanation::Conclusion;
 use report::quantity::{format_bytes, format_count_of};
 
 use super::Run;
-use crate::args::{Filter, Flags, JfrFiles, Slow, Target, Times, read_options};
+use crate::args::{Filter, Flags, JfrFiles, Slow, Target, Times};
+use crate::failure::usage;
 use crate::output;
 
 /// The API that is compared of several recordings.
@@ -33,7 +35,6 @@ const NO_SOCKETS: &str = "a page is made without what happened to sockets: see a
 
 /// `report`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Report::FLAGS.adapt(flag)))]
 #[command(after_help = "Examples:
   brokerscope report DIR -o page.html
   brokerscope report before/ after/ -o both.html --slower-than 65ms
@@ -92,8 +93,7 @@ impl Run for Report {
 
     fn run(&self) -> anyhow::Result<()> {
         if !self.jfr.jfr.is_empty() && self.inputs.len() > 1 {
-            let why = "--jfr goes with one recording: it is of one broker at one time";
-            return Err(Usage(why.to_owned()).into());
+            return usage("--jfr goes with one recording: it is of one broker at one time");
         }
         output::check_places([self.output.as_path()])?;
         let mut whole = Ok(());
@@ -156,7 +156,8 @@ impl Report {
     }
 
     fn open(&self, inputs: &[PathBuf]) -> anyhow::Result<Box<dyn EventSource>> {
-        let options = read_options(&self.filter, &self.target, &self.jfr, self.times);
+        let options = self.filter.of_packets(self.target.read_options(self.times));
+        let options = ReadOptions { jfr: self.jfr.jfr.clone(), ..options };
         Ok(source::open(inputs, &options)?)
     }
 

@@ -12,14 +12,14 @@ use report::requests::overview::{self, Overview};
 use report::requests::{RequestSummary, RequestWriter, TopRequests};
 
 use super::Run;
-use crate::args::{Flags, Format, JfrFiles, RequestView};
+use crate::args::{Duration, Flags, Format, Scope, Top};
+use crate::failure::usage;
 use crate::output::{self, Pace, Stdout};
 use crate::quantity;
-use crate::selection::RequestConditions;
+use crate::selection::{RequestConditions, Selection};
 
 /// `requests`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Requests::FLAGS.adapt(flag)))]
 #[command(after_help = "Examples:
   brokerscope requests trace.pcap --api produce --slower-than 100ms
   brokerscope requests ring.pcap* --format json
@@ -42,7 +42,13 @@ pub(crate) struct Requests {
     #[arg(long, conflicts_with = "top")]
     summary: bool,
     #[command(flatten)]
-    view: RequestView,
+    top: Top,
+    #[command(flatten)]
+    length: Duration,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    scope: Scope,
 }
 
 impl Run for Requests {
@@ -58,14 +64,13 @@ impl Run for Requests {
 
     fn run(&self) -> anyhow::Result<()> {
         let input = Packets::of(&self.inputs)?;
-        if self.view.length.duration.is_some() && matches!(input, Packets::Files(_)) {
-            let why = "--for is for live input and `-`; a file is read to its end";
-            return Err(Usage(why.to_owned()).into());
+        if self.length.duration.is_some() && matches!(input, Packets::Files(_)) {
+            return usage("--for is for live input and `-`; a file is read to its end");
         }
         self.check_snaplen(&input)?;
-        self.view.filter.requests().check()?;
-        let stop = Stop::after(self.view.length.duration)?;
-        let options = self.view.read_options(&JfrFiles::default());
+        self.scope.filter.requests().check()?;
+        let stop = Stop::after(self.length.duration)?;
+        let options = self.scope.read_options();
         // Files are opened before anything is written: one that cannot be read leaves no headings behind.
         let (captures, pace) = match input {
             Packets::Files(paths) => (input::open_files(&paths)?, Pace::AllThere),
@@ -99,12 +104,12 @@ impl Requests {
 
     /// A snap length that is not obeyed, or that hides what was asked for, must not look as if it were fine.
     fn check_snaplen(&self, input: &Packets) -> Result<(), Usage> {
-        let refuse = |why: &str| Err(Usage(format!("--snaplen {why}")));
+        let refuse = |why: &str| Err(Usage::new(format!("--snaplen {why}")));
         match (self.snaplen, input) {
             (Some(_), Packets::Files(_) | Packets::Pipe(_) | Packets::Stdin) => {
                 refuse("is for live input; what tcpdump keeps of a packet, tcpdump's own -s says")
             }
-            (Some(_), Packets::Live(_)) if self.view.filter.message_id.is_some() => {
+            (Some(_), Packets::Live(_)) if self.scope.filter.message_id.is_some() => {
                 refuse("cuts off the records in which --message-id looks; leave one of them out")
             }
             _ => Ok(()),
@@ -130,18 +135,18 @@ enum Form {
 impl<'a> Rows<'a> {
     /// What the flags say. Only rows are shown as they come: the rest is shown when the input has ended.
     fn new(args: &'a Requests, pace: Pace) -> Self {
-        let form = match args.view.top.top {
+        let form = match args.top.top {
             _ if args.summary => Form::Overview(Box::default()),
             Some(most) => {
-                let top = TopRequests::new(most as usize, rows(args, Pace::AllThere));
-                Form::Top(top.less_waits(args.view.selection.no_waits))
+                let top = TopRequests::new(most, rows(args, Pace::AllThere));
+                Form::Top(top.less_waits(args.selection.no_waits))
             }
             None => Form::Rows(rows(args, pace)),
         };
-        if pace == Pace::AsTheyCome && !matches!(form, Form::Rows(_)) && args.view.length.duration.is_none() {
+        if pace == Pace::AsTheyCome && !matches!(form, Form::Rows(_)) && args.length.duration.is_none() {
             tracing::info!("Ctrl-C ends it and shows what was found");
         }
-        let wanted = args.view.conditions(args.view.slow.slower_than);
+        let wanted = RequestConditions::new(&args.scope.filter, &args.selection, args.scope.slow.slower_than);
         Self { form, args, wanted, pace, count: 0 }
     }
 
@@ -180,7 +185,7 @@ impl<'a> Rows<'a> {
             }
             Form::Overview(overview) => write(args, pace, *overview, &summary)?,
         }
-        if args.view.presentation.format != Format::Json {
+        if args.scope.presentation.format != Format::Json {
             for sentence in summary.sentences() {
                 tracing::info!("{sentence}");
             }
@@ -190,19 +195,19 @@ impl<'a> Rows<'a> {
 }
 
 fn rows(args: &Requests, pace: Pace) -> RequestWriter<Stdout> {
-    RequestWriter::new(output::stdout(pace), extra_columns(args), &args.view.presentation.form(pace))
+    RequestWriter::new(output::stdout(pace), extra_columns(args), &args.scope.presentation.form(pace))
 }
 
 /// Columns that answer the question of a flag. Who waited behind another is a victim, not the culprit.
 fn extra_columns(args: &Requests) -> Vec<&'static str> {
     let mut headings = Vec::new();
-    if args.view.top.top.is_some() || args.view.selection.errors {
+    if args.top.top.is_some() || args.selection.errors {
         headings.push("API");
     }
-    if args.view.top.top.is_some() {
+    if args.top.top.is_some() {
         headings.push("HEAD_OF_LINE(ms)");
     }
-    if args.view.selection.errors {
+    if args.selection.errors {
         headings.extend(["ERROR_CODE", "ERROR_NAME", "ERROR"]);
     }
     headings
@@ -210,7 +215,7 @@ fn extra_columns(args: &Requests) -> Vec<&'static str> {
 
 fn write(args: &Requests, pace: Pace, overview: Overview, summary: &RequestSummary) -> anyhow::Result<()> {
     let out = output::stdout(Pace::AllThere);
-    let written = overview::write(out, &args.view.presentation.form(pace), &overview.finish(), summary);
+    let written = overview::write(out, &args.scope.presentation.form(pace), &overview.finish(), summary);
     written.context(output::CANNOT_WRITE)
 }
 

@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use analysis::source::{self, Recording};
-use analysis::{EventSource as _, Step, Usage};
+use analysis::{EventSource as _, Step};
 use clap::Args;
 use model::{CpuState, Event, Nanos, StackTime};
 use page::flame_graph::{self, FoldedStacks, Header};
@@ -17,7 +17,8 @@ use report::quantity::format_count;
 
 use self::inside::Inside;
 use super::Run;
-use crate::args::{Filter, Flags, JfrFiles, Presentation, Source, Target, read_options};
+use crate::args::{Flags, Presentation, Source, Target};
+use crate::failure::usage;
 use crate::output;
 use crate::quantity;
 
@@ -29,7 +30,6 @@ const ABSENCES: &str =
 
 /// `stacks`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Stacks::FLAGS.adapt(flag)))]
 #[command(after_help = "Examples:
   brokerscope stacks --for 10s -o stacks.svg
   brokerscope stacks --off-cpu --inside write --for 30s -o write.svg --folded write.folded
@@ -89,8 +89,7 @@ impl Run for Stacks {
     fn run(&self) -> anyhow::Result<()> {
         let sinks = Sinks::of(self)?;
         if let Some(directory) = self.source.recording()? {
-            let times = self.presentation.times;
-            let options = read_options(&Filter::default(), &self.target, &JfrFiles::default(), times);
+            let options = self.target.read_options(self.presentation.times);
             let mut recording =
                 source::open_tables(directory, &[Table::CpuSamples, Table::OffCpu], &options)?;
             sinks.write(self, &Profile::read(self, directory, &mut recording))?;
@@ -222,12 +221,10 @@ impl<'a> Sinks<'a> {
         let (svg, folded) = (args.output.as_deref(), args.folded.as_deref());
         match (svg, folded) {
             (None, None) if io::stdout().is_terminal() => {
-                Err(Usage("say where to write the flame graph: -o FILE.svg, or --folded -".to_owned()).into())
+                usage("say where to write the flame graph: -o FILE.svg, or --folded -")
             }
             (None, None) => Ok(Self { svg: Some(Path::new("-")), folded }),
-            _ if svg == folded => {
-                Err(Usage("the flame graph and the folded stacks need a place each".to_owned()).into())
-            }
+            _ if svg == folded => usage("the flame graph and the folded stacks need a place each"),
             _ => {
                 output::check_places([svg, folded].into_iter().flatten())?;
                 Ok(Self { svg, folded })

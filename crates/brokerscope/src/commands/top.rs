@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGQUIT, SIGTSTP};
 use top::{Outcome, Palette, Screen, State, Ui, draw};
 
 use super::Run;
-use crate::args::{Filter, Flags, Interface, Speed, View};
+use crate::args::{Filter, Flags, Interface, Scope, Source, Speed};
 use crate::log::HeldBack;
 use crate::output::Pace;
 use crate::own_process::OverheadMeter;
@@ -28,7 +28,6 @@ const NO_TERMINAL: &str = "cannot draw on the terminal";
 
 /// `top`.
 #[derive(Debug, Args)]
-#[command(mut_args(|flag| Top::FLAGS.adapt(flag)))]
 #[command(mut_arg("interface", |flag| flag.conflicts_with("from")))]
 #[command(after_help = "Examples:
   brokerscope top
@@ -44,7 +43,9 @@ pub(crate) struct Top {
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
-    view: View,
+    source: Source,
+    #[command(flatten)]
+    scope: Scope,
 }
 
 impl Run for Top {
@@ -67,8 +68,8 @@ impl Run for Top {
     };
 
     fn run(&self) -> anyhow::Result<()> {
-        self.view.filter.requests().check()?;
-        let recording = self.view.source.recording()?;
+        self.scope.filter.requests().check()?;
+        let recording = self.source.recording()?;
         check_terminal()?;
         if let Some(directory) = recording {
             return replay::run(self, directory);
@@ -89,15 +90,15 @@ struct ScreenFilter<'a> {
 
 impl<'a> ScreenFilter<'a> {
     fn new(args: &'a Top) -> Self {
-        let wanted = RequestConditions::new(&args.view.filter, &args.selection, Nanos::ZERO);
-        Self { filter: &args.view.filter, wanted }
+        let wanted = RequestConditions::new(&args.scope.filter, &args.selection, Nanos::ZERO);
+        Self { filter: &args.scope.filter, wanted }
     }
 
     /// Whether an event is counted and listed.
     fn event(&self, event: &Event) -> bool {
         match event {
             Event::Request(request) => self.request(request),
-            Event::FileOp(op) => self.filter.admits(op),
+            Event::FileOp(op) => self.filter.admits_topic(op.topic_partition.as_ref()),
             _ => true,
         }
     }
@@ -141,7 +142,7 @@ fn stop() -> anyhow::Result<Stop> {
 
 /// Shows what is fed until the user has seen enough, and gives the terminal back.
 fn show(args: &Top, feed: &mut impl Feed, state: &mut State, stop: &Stop) -> anyhow::Result<()> {
-    let colour = args.view.presentation.look(Pace::AllThere).colour;
+    let colour = args.scope.presentation.look(Pace::AllThere).colour;
     // What is said meanwhile is said when the terminal is back: this is dropped after the screen.
     let said = HeldBack::begin();
     let screen = Screen::take().context(NO_TERMINAL)?;

@@ -14,7 +14,7 @@ use report::quantity::format_count_of;
 use watch::read_host_facts;
 
 use super::{Advise, Findings, NO_DUMPS, add};
-use crate::args::{Filter, Jvm, live_options};
+use crate::args::Jvm;
 
 /// Settings named in a note.
 const MAX_NAMES: usize = 8;
@@ -105,8 +105,7 @@ fn watch(
     notes: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     let jvm = Jvm { no_attach: true, ..Jvm::default() };
-    let options = live_options(&args.target, &Filter::default(), jvm);
-    let options = LiveOptions { pid: Some(broker.pid), min_lock_wait: None, ..options };
+    let options = LiveOptions { pid: Some(broker.pid), min_lock_wait: None, ..args.target.live_options(jvm) };
     let mut live = Live::start(options, Some(stop), args.length.duration)?;
     tracing::info!("watching broker {}", broker.pid);
     let mut analysis = Analysis::new(live.config(args.slow.slower_than));

@@ -10,6 +10,7 @@ use compare::Part;
 use model::Nanos;
 use serde::Deserialize;
 
+use crate::failure::usage;
 use crate::quantity;
 
 /// Beside the repetitions of a configuration: what it is called, and a sentence about it.
@@ -71,9 +72,7 @@ pub(super) fn find(named: &[String], skip: Nanos) -> anyhow::Result<Vec<Configur
         }
     }
     if found.len() < 2 {
-        return Err(
-            Usage("compare takes two configurations at least; the first is the base".to_owned()).into()
-        );
+        return usage("compare takes two configurations at least; the first is the base");
     }
     check_names(&found)?;
     Ok(found)
@@ -84,7 +83,7 @@ fn check_names(found: &[Configuration]) -> Result<(), Usage> {
     let mut seen: HashMap<String, &str> = HashMap::new();
     for (run, of) in found.iter().flat_map(|one| one.runs.iter().map(|run| (run.name(), one.name.as_str()))) {
         if let Some(other) = seen.insert(run.clone(), of) {
-            return Err(Usage(format!("{run} is named twice, in {other} and {of}")));
+            return Err(Usage::new(format!("{run} is named twice, in {other} and {of}")));
         }
     }
     Ok(())
@@ -108,7 +107,7 @@ fn split(text: &str) -> (Option<String>, Vec<&str>) {
 fn recorded(place: &str, skip: Nanos) -> anyhow::Result<RunPath> {
     let whole = Part { from: skip, ..Part::WHOLE };
     if let (false, Some((path, span))) = (Path::new(place).exists(), place.rsplit_once('@')) {
-        let part = part(span).map_err(Usage)?;
+        let part = part(span).map_err(Usage::new)?;
         return Ok(RunPath { path: path.into(), part, suffix: format!("@{span}") });
     }
     Ok(RunPath { path: place.into(), part: whole, suffix: String::new() })

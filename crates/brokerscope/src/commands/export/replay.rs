@@ -6,13 +6,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use analysis::recorder::plan;
-use analysis::source::{self, ReadOptions};
-use analysis::{EventSource, Step, Stop, Usage};
+use analysis::source;
+use analysis::{EventSource, Step, Stop};
 use export::{BrokerInfo, Exporter, LogDir, MetricsService, Server};
 use model::{Event, Nanos};
 use recording::Manifest;
 
 use super::{Export, finish_traces, serve};
+use crate::failure::usage;
 use crate::output;
 
 /// Events taken at once: a scrape meanwhile waits for them.
@@ -22,20 +23,15 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const READING: &str = "the recording is still being read";
 
 /// Exports until it is time to stop.
-pub(super) fn run(
-    args: &Export,
-    directory: &Path,
-    server: Server,
-    options: &ReadOptions,
-) -> anyhow::Result<()> {
+pub(super) fn run(args: &Export, directory: &Path, server: Server) -> anyhow::Result<()> {
     // Before signals are heeded: one ends a download at once.
-    let mut source = source::open(&[directory.to_owned()], options)?;
+    let mut source = source::open(&[directory.to_owned()], &args.service.scope.read_options())?;
     let stop = Stop::after(args.service.length.duration)?;
     let Some(recording) = source.recording() else {
-        return Err(Usage("--from is for a recording: packets alone tell too little".to_owned()).into());
+        return usage("--from is for a recording: packets alone tell too little");
     };
     let info = info(recording.manifest());
-    let exporter = args.exporter(source.config(args.service.slow.slower_than), info)?;
+    let exporter = args.exporter(source.config(args.service.scope.slow.slower_than), info)?;
     let service = serve(server, exporter, false)?;
     service.set_ready(Err(READING.to_owned()));
     let pace = args.speed.speed.map(Pace::new);
@@ -45,7 +41,7 @@ pub(super) fn run(
     }
     service.feed(Exporter::finish);
     service.set_ready(Ok(()));
-    output::say_each(&source.gaps(args.service.slow.slower_than).notes);
+    output::say_each(&source.gaps(args.service.scope.slow.slower_than).notes);
     tracing::info!("{}: read to its end; Ctrl-C ends this", directory.display());
     while !stop.asked() {
         sleep(LOOK_INTERVAL);

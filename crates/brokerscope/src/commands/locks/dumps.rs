@@ -24,9 +24,9 @@ const MAX_LOCKS: usize = 100;
 pub(super) fn show(args: &Locks) -> anyhow::Result<()> {
     args.refuse_duration()?;
     let given = [
-        ("--slower-than", args.view.slow.slower_than > Nanos::ZERO),
-        ("--topic", !args.view.filter.topics.is_empty()),
-        ("--pid", args.view.target.pid.is_some()),
+        ("--slower-than", args.scope.slow.slower_than > Nanos::ZERO),
+        ("--topic", !args.scope.filter.topics.is_empty()),
+        ("--pid", args.scope.target.pid.is_some()),
     ];
     for (flag, _) in given.iter().filter(|(_, given)| *given) {
         tracing::info!("{flag} means nothing to locks --dump");
@@ -89,7 +89,7 @@ pub(crate) fn read(files: &[PathBuf], notes: &mut Vec<String>) -> anyhow::Result
 }
 
 fn write(args: &Locks, rows: &[BlockedRow]) -> std::io::Result<()> {
-    let form = args.view.presentation.form(Pace::AllThere);
+    let form = args.scope.presentation.form(Pace::AllThere);
     Writer::new(output::stdout(Pace::AllThere), &BlockedThreads, &form).write_all(rows)
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// What the flags say.
     pub(super) fn new(args: &'a Logs, zone: &Zone) -> Result<Self, Usage> {
-        let summary = LogSummary::new(args.top.top.map_or(DEFAULT_TOP, |top| top as usize));
+        let summary = LogSummary::new(args.top.top.unwrap_or(DEFAULT_TOP));
         let wanted = LineConditions::new(args, zone)?;
         Ok(Self { wanted, report: report(args), summary, read: LogStats::default(), untimed: 0 })
     }
@@ -183,5 +183,5 @@ fn when(flag: &str, text: &str, zone: &Zone) -> Result<Nanos, Usage> {
     let wrong = "write it as 2024-05-19, '2024-05-19 15:04', 2024-05-19T15:04:47Z, or how long ago, as 2h";
     parse_instant(text, zone)
         .or_else(ago)
-        .ok_or_else(|| Usage(format!("{flag} {text:?} is no time: {wrong}")))
+        .ok_or_else(|| Usage::new(format!("{flag} {text:?} is no time: {wrong}")))
 }

@@ -107,7 +107,7 @@ fn settings(args: &Record, broker: &Broker) -> BTreeMap<String, String> {
         settings.insert("slower_than_ns".to_owned(), slower_than.0.to_string());
         settings.insert(PARTIAL.to_owned(), slower_than.0.to_string());
     }
-    if let Some(header) = &args.service.filter.message_id {
+    if let Some(header) = &args.service.scope.filter.message_id {
         settings.insert("message_id".to_owned(), header.clone());
     }
     settings

@@ -29,7 +29,7 @@ const DEFAULT_SLOW: Nanos = Nanos::from_millis(100);
 /// Records until it is time to stop.
 pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let stop = Stop::after(args.service.length.duration)?;
-    let broker = source::broker(args.service.target.pid)?;
+    let broker = source::broker(args.service.scope.target.pid)?;
     // Before anything is watched: what is asked here is not recorded.
     let asked = watch::admin::settings(&broker);
     let memory = Memory::within(args.service.memory.max_memory);

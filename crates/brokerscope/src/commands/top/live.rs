@@ -9,7 +9,6 @@ use model::Nanos;
 use top::{BrokerInfo, Progress, State};
 
 use super::{Feed, ScreenFilter, Top, show, stop};
-use crate::args::live_options;
 use crate::output;
 
 /// The longest wait for an event: keys wait as long.
@@ -21,19 +20,19 @@ pub(super) fn run(args: &Top) -> anyhow::Result<()> {
     let options = LiveOptions {
         interface: Some(args.interface.interface.clone()),
         wait: WAIT,
-        ..live_options(&args.view.target, &args.view.filter, args.view.source.jvm)
+        ..args.scope.live_options(args.source.jvm)
     };
     let source = Source::start(options, None, None)?;
-    let stop = stop.within(args.view.source.length.duration);
+    let stop = stop.within(args.source.length.duration);
     let mut state = State::new(info(args, &source));
-    let analysis = Analysis::new(source.config(args.view.slow.slower_than));
+    let analysis = Analysis::new(source.config(args.scope.slow.slower_than));
     let mut live = Live { begun: Instant::now(), source, analysis, filter: ScreenFilter::new(args) };
     let shown = show(args, &mut live, &mut state, &stop);
     // From here on a second signal ends it at once.
     stop.asked();
     live.source.end();
     while !matches!(live.source.next(), Step::End) {}
-    output::say_each(&live.source.gaps(args.view.slow.slower_than).notes);
+    output::say_each(&live.source.gaps(args.scope.slow.slower_than).notes);
     shown
 }
 
@@ -42,8 +41,8 @@ fn info(args: &Top, source: &Source) -> BrokerInfo {
     BrokerInfo {
         broker: id
             .map_or_else(|| format!("broker, process {pid}"), |id| format!("broker {id}, process {pid}")),
-        slower_than: args.view.slow.slower_than,
-        zone: args.view.presentation.times.zone(),
+        slower_than: args.scope.slow.slower_than,
+        zone: args.scope.presentation.times.zone(),
         off_cpu: source.sees(plan::OFF_CPU),
         unobservable: missing(source.plan()),
     }

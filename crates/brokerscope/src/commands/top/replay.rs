@@ -13,7 +13,6 @@ use top::{BrokerInfo, Progress, State};
 
 use super::verdicts::Verdicts;
 use super::{Feed, ScreenFilter, Top, show, stop};
-use crate::args::{Filter, JfrFiles, read_options};
 
 /// Events told at once: keys wait for as long as that takes.
 const MAX_BURST: usize = 20_000;
@@ -25,16 +24,14 @@ const MAX_SPEED: f64 = 1e6;
 
 /// Shows it until the user has seen enough.
 pub(super) fn run(args: &Top, dir: &Path) -> anyhow::Result<()> {
-    let target = &args.view.target;
-    let options =
-        read_options(&Filter::default(), target, &JfrFiles::default(), args.view.presentation.times);
+    let options = args.scope.read_options();
     // Before signals are heeded: one ends a download at once.
     let mut source = source::open_recording(dir, &options)?;
     let stop = stop()?;
     let manifest = source.manifest();
     let mut state = State::new(info(args, manifest));
     let end = Nanos(manifest.ended_ns.unwrap_or(0));
-    let verdicts = Verdicts::of(args.view.slow.slower_than, source.dir(), &options)?;
+    let verdicts = Verdicts::of(args.scope.slow.slower_than, source.dir(), &options)?;
     source.reader_notes().into_iter().for_each(|note| state.note(note));
     let mut replay = Replay {
         source: &mut source,
@@ -57,8 +54,8 @@ fn info(args: &Top, manifest: &Manifest) -> BrokerInfo {
     let planned = manifest.plan.iter().any(|(what, _)| what == plan::OFF_CPU);
     BrokerInfo {
         broker: format!("{broker} on {}", manifest.host.name),
-        slower_than: args.view.slow.slower_than,
-        zone: args.view.presentation.times.zone(),
+        slower_than: args.scope.slow.slower_than,
+        zone: args.scope.presentation.times.zone(),
         off_cpu: planned && !unobservable.iter().any(|missing| missing.what == plan::OFF_CPU),
         unobservable,
     }
