@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
+use model::Nanos;
 use model::api_key::PRODUCE;
-use model::{Nanos, Partition, Request};
+use model::row_summary::{PartitionColumns, RequestColumns};
 
 /// Producers, connections of one and partitions told apart at most.
 const MAX_PRODUCERS: usize = 10_000;
@@ -72,7 +73,7 @@ pub struct BufferUse {
 
 impl Traffic {
     /// Adds a request. Only those that bring records count.
-    pub fn add(&mut self, request: &Request) {
+    pub fn add(&mut self, request: &RequestColumns) {
         if request.api_key != PRODUCE {
             return;
         }
@@ -126,7 +127,7 @@ impl Traffic {
 }
 
 impl Producer {
-    fn add<'p>(&mut self, request: &Request, sent: impl Iterator<Item = &'p Partition>) {
+    fn add<'p>(&mut self, request: &RequestColumns, sent: impl Iterator<Item = &'p PartitionColumns>) {
         self.requests += 1;
         if self.connections.len() < MAX_PRODUCERS {
             self.connections.insert(request.client);
@@ -140,7 +141,7 @@ impl Producer {
     }
 
     /// A producer's memory is free again when the answer came, or what needs none was sent.
-    fn wait(&mut self, partition: &Partition, answered: Nanos) {
+    fn wait(&mut self, partition: &PartitionColumns, answered: Nanos) {
         let waited = partition.newest_record.map(|made| answered - made);
         let Some(waited) = waited.filter(|waited| (Nanos::ZERO..MAX_RECORD_AGE).contains(waited)) else {
             return;
@@ -150,7 +151,7 @@ impl Producer {
         self.byte_seconds += f64::from(partition.bytes) * (waited.0 as f64 / 1e9);
     }
 
-    fn batch(&mut self, partition: &Partition) {
+    fn batch(&mut self, partition: &PartitionColumns) {
         self.batches += 1;
         self.bytes += u64::from(partition.bytes);
         self.largest_bytes = self.largest_bytes.max(partition.bytes);
@@ -231,7 +232,7 @@ mod tests {
         for (at, (bytes, records)) in
             [(16_000, 16), (4_000, 4), (9_000, 1), (7_000, 1)].into_iter().enumerate()
         {
-            traffic.add(&produce("app", at as i64 * 10, 1, bytes, records));
+            traffic.add(&(&produce("app", at as i64 * 10, 1, bytes, records)).into());
         }
         let (name, producer) = traffic.producers()[0];
         assert_eq!(
@@ -250,7 +251,7 @@ mod tests {
             let mut request = produce("app", at * 10, 20, 10_000, 10);
             // Of 280 ms in the producer and 20 ms until the answer.
             request.partitions[0].newest_record = Some(request.arrival - Nanos::from_millis(280));
-            traffic.add(&request);
+            traffic.add(&(&request).into());
         }
         let held = |traffic: &Traffic| traffic.producers()[0].1.held();
         let told = held(&traffic).unwrap();
@@ -260,7 +261,7 @@ mod tests {
         for (at, made) in [(1_020, 2_000), (1_030, -130_000)].into_iter().cycle().take(12) {
             let mut request = produce("app", at, 1, 10_000, 10);
             request.partitions[0].newest_record = Some(Nanos::from_millis(made));
-            traffic.add(&request);
+            traffic.add(&(&request).into());
         }
         assert_eq!(held(&traffic), None);
     }
@@ -269,11 +270,11 @@ mod tests {
     fn the_slowest_in_a_thousand_needs_a_thousand() {
         let mut traffic = Traffic::default();
         for at in 0..999 {
-            traffic.add(&produce("app", at, 1, 100, 1));
+            traffic.add(&(&produce("app", at, 1, 100, 1)).into());
         }
         assert_eq!(traffic.p999(), None);
         for at in 0..9 {
-            traffic.add(&produce("app", at, 40_000, 100, 1));
+            traffic.add(&(&produce("app", at, 40_000, 100, 1)).into());
         }
         assert!(traffic.p999().unwrap() >= Nanos::from_millis(39_000));
         assert_eq!(traffic.partitions(), 1);

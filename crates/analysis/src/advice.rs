@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use advise::{Costs, Inputs, Profile, ReadsWithoutEgress, Samples, Traffic};
-use model::{Event, FileOp, HostScope, Interface, Known, Nanos, Request, TopicPartition, Verdict, Volume};
+use model::row_summary::RequestColumns;
+use model::{Event, FileOp, HostScope, Interface, Known, Nanos, TopicPartition, Verdict, Volume};
 use recording::{Manifest, Recording};
 use report::files::{Files, GroupBy, Interval, Sort};
 
@@ -71,7 +72,7 @@ impl Span {
 
 impl TrafficTotals {
     /// Takes a request.
-    pub fn request(&mut self, request: &Request) {
+    pub fn request(&mut self, request: &RequestColumns) {
         self.span.reach(request.arrival);
         self.traffic.add(request);
     }
@@ -132,7 +133,7 @@ impl AdviceTotals {
     /// Takes an event.
     pub fn event(&mut self, event: &Event) {
         match event {
-            Event::Request(request) => self.traffic.request(request),
+            Event::Request(request) => self.traffic.request(&(&**request).into()),
             Event::SocketOp(op) => self.work.files.iter_mut().for_each(|files| files.socket_op(op)),
             Event::TcpEvent(_) => {}
             _ => self.work.event(event),

@@ -107,7 +107,7 @@ impl<'a> Analysis<'a> {
         self.run(source, &mut |output| {
             if let Output::Event(event) = &output {
                 match (event, &mut others) {
-                    (Event::Request(request), _) => requests(std::slice::from_ref(&**request)),
+                    (Event::Request(request), _) => requests(&[(&**request).into()]),
                     (Event::SocketOp(_) | Event::TcpEvent(_), _) | (_, None) => {}
                     (_, Some(others)) => others(event),
                 }

@@ -3,7 +3,8 @@
 
 use std::thread::ScopedJoinHandle;
 
-use model::{Event, Request};
+use model::Event;
+use model::row_summary::RequestColumns;
 use recording::Table;
 
 use crate::{Error, EventSource};
@@ -14,7 +15,7 @@ const OF_NETWORK: [Table; 3] = [Table::Requests, Table::SocketOps, Table::TcpEve
 /// What gets everything.
 pub struct Totals<'t> {
     /// Requests, with the columns that figures of many are made of.
-    pub requests: &'t mut (dyn FnMut(&[Request]) + Send),
+    pub requests: &'t mut (dyn FnMut(&[RequestColumns]) + Send),
     /// All events that are not of the network, if anyone takes them.
     pub others: Option<&'t mut (dyn FnMut(&Event) + Send)>,
 }
@@ -26,7 +27,7 @@ pub(crate) fn read<E: From<Error>>(
     select: impl FnOnce(&mut dyn EventSource) -> Result<(), E>,
 ) -> Result<(), E> {
     let recording = source.recording().ok_or_else(|| Error::input("only a recording is read in parts"))?;
-    let summaries = recording.request_summaries().map_err(Error::from)?;
+    let summaries = recording.request_columns().map_err(Error::from)?;
     let tables = Table::ALL.into_iter().filter(|table| !OF_NETWORK.contains(table)).collect::<Vec<_>>();
     let Totals { requests, others } = totals;
     let others = others.map(|take| (take, recording.events_ahead(&tables)));

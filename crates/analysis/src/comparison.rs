@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use compare::{Comparison, Part, Run, Setup};
-use model::{Nanos, Request, Verdict};
+use model::row_summary::RequestColumns;
+use model::{Nanos, Verdict};
 use recording::Recording;
 use report::comparison::ComparisonReport;
 use report::explanation::Conclusion;
@@ -76,7 +77,7 @@ impl ComparisonRuns {
 
 impl RunCounter<'_> {
     /// Counts those of some requests that are compared, but for long polls.
-    pub fn requests(&self, requests: &[Request]) {
+    pub fn requests(&self, requests: &[RequestColumns]) {
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         for request in requests {
             if let Some(bytes) =
@@ -89,7 +90,7 @@ impl RunCounter<'_> {
 
     /// Counts a verdict, if its request is compared.
     pub fn verdict(&self, verdict: &Verdict) {
-        if self.filter.record_bytes(&verdict.request).is_some() {
+        if self.filter.wants(&verdict.request) {
             self.run.lock().unwrap_or_else(PoisonError::into_inner).verdict(verdict);
         }
     }

@@ -1,6 +1,7 @@
 //! Filters of requests and file operations, by port, topic and API.
 
-use model::Request;
+use model::row_summary::RequestColumns;
+use model::{Partition, Request};
 
 use crate::Usage;
 
@@ -37,30 +38,31 @@ impl RequestFilter {
 
     /// Whether a request is of a wanted API, topic and port.
     pub fn wants(&self, request: &Request) -> bool {
-        let api = self.apis.is_empty() || self.apis.iter().any(|wanted| same_api(wanted, request.api));
-        let port = self.ports.is_empty() || self.ports.contains(&request.broker.port());
-        let mut partitions = request.partitions.iter();
-        let topic =
-            self.topics.is_empty() || partitions.any(|partition| self.has_topic(partition.topic.as_deref()));
-        api && port && topic
+        let topic = |partition: &Partition| self.has_topic(partition.topic.as_deref());
+        self.has_api(request.api)
+            && (self.ports.is_empty() || self.ports.contains(&request.broker.port()))
+            && (self.topics.is_empty() || request.partitions.iter().any(topic))
     }
 
-    /// The bytes of records in the wanted partitions of a request; none of one that is not wanted.
-    pub fn record_bytes(&self, request: &Request) -> Option<u64> {
-        let wanted = |topic: Option<&str>| self.topics.is_empty() || self.has_topic(topic);
-        let partitions = request.partitions.iter().filter(|partition| wanted(partition.topic.as_deref()));
-        self.wants(request).then(|| partitions.map(|partition| u64::from(partition.bytes)).sum())
+    /// The bytes of records in the wanted partitions of a request, on any port; none of one that is not wanted.
+    pub fn record_bytes(&self, request: &RequestColumns) -> Option<u64> {
+        let partitions = request.partitions.iter().filter(|of| self.has_topic(of.topic.as_deref()));
+        let bytes = partitions.map(|partition| u64::from(partition.bytes));
+        let bytes = bytes.reduce(u64::saturating_add).or_else(|| self.topics.is_empty().then_some(0));
+        bytes.filter(|_| self.has_api(request.api))
     }
 
     /// Leaves out the partitions of other topics.
     pub fn narrow(&self, request: &mut Request) {
-        if !self.topics.is_empty() {
-            request.partitions.retain(|partition| self.has_topic(partition.topic.as_deref()));
-        }
+        request.partitions.retain(|partition| self.has_topic(partition.topic.as_deref()));
+    }
+
+    fn has_api(&self, api: &str) -> bool {
+        self.apis.is_empty() || self.apis.iter().any(|wanted| same_api(wanted, api))
     }
 
     fn has_topic(&self, topic: Option<&str>) -> bool {
-        self.topics.iter().any(|wanted| Some(wanted.as_str()) == topic)
+        self.topics.is_empty() || self.topics.iter().any(|wanted| Some(wanted.as_str()) == topic)
     }
 }
 

@@ -133,35 +133,25 @@ impl BrokerStats {
 mod tests {
     use std::sync::Arc;
 
-    use model::{Device, FileKind, FileOp, FileOpKind, HostSample, HostScope, Nanos};
+    use model::row_summary::FileOpColumns;
+    use model::{FileKind, FileOpKind, HostSample, HostScope, Nanos};
 
     use super::{Broker, BrokerName, BrokerStats};
     use crate::Figure;
 
     const MS: i64 = 1_000_000;
 
-    fn read(at_ms: i64) -> FileOp {
-        FileOp {
+    fn read(at_ms: i64) -> FileOpColumns {
+        FileOpColumns {
             start: Nanos(at_ms * MS),
             end: Nanos(at_ms * MS + 1),
             op: FileOpKind::Read,
-            pid: 1,
-            tid: 2,
-            thread: "handler".into(),
             bytes: Some(100),
-            errno: None,
             disk_bytes: Some(4_096),
             readahead_bytes: Some(0),
-            offset: 0,
             file: "t-0/0.log".into(),
-            renamed_to: None,
-            topic_partition: None,
             kind: FileKind::Log,
-            device: Device { major: 8, minor: 0, name: "sda".into() },
-            inode: 1,
-            fs: "xfs".into(),
-            batch: None,
-            journal_transaction: None,
+            device: "sda".into(),
         }
     }
 

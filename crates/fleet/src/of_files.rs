@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use model::{FileKind, FileOp, FileOpKind};
+use model::row_summary::FileOpColumns;
+use model::{FileKind, FileOpKind};
 
 use crate::parts::Amounts;
 
@@ -36,7 +37,7 @@ pub(crate) struct FileIo {
 }
 
 impl FileIo {
-    fn op(&mut self, op: &FileOp) {
+    fn op(&mut self, op: &FileOpColumns) {
         match op.op {
             FileOpKind::Read | FileOpKind::Sendfile => self.reads += 1,
             FileOpKind::Write => {
@@ -52,13 +53,13 @@ impl FileIo {
     }
 }
 
-fn write_ns(op: &FileOp) -> u64 {
+fn write_ns(op: &FileOpColumns) -> u64 {
     u64::try_from(op.latency().0).unwrap_or(0)
 }
 
 impl FileStats {
     /// Counts an operation.
-    pub fn file_op(&mut self, op: &FileOp) {
+    pub fn file_op(&mut self, op: &FileOpColumns) {
         self.kinds.entry(op.kind.as_str()).or_default().op(op);
         if let Some((_, moved)) = self.files.get_mut(&op.file) {
             moved.op(op);
@@ -69,8 +70,8 @@ impl FileStats {
         if op.op == FileOpKind::Write {
             self.write(op);
         }
-        if !self.devices.contains(&op.device.name) && self.devices.len() < MAX_DEVICES {
-            self.devices.insert(Arc::clone(&op.device.name));
+        if !self.devices.contains(&op.device) && self.devices.len() < MAX_DEVICES {
+            self.devices.insert(Arc::clone(&op.device));
         }
     }
 
@@ -79,7 +80,7 @@ impl FileStats {
         self.partial = true;
     }
 
-    fn write(&mut self, op: &FileOp) {
+    fn write(&mut self, op: &FileOpColumns) {
         let took = write_ns(op);
         if self.longest_write_ns.is_none_or(|longest| longest < took) {
             self.longest_write_ns = Some(took);

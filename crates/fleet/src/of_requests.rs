@@ -3,15 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use model::{Nanos, Partition, Request};
+use model::Nanos;
+use model::api_key::{FETCH, PRODUCE};
+use model::row_summary::{PartitionColumns, RequestColumns};
 
 use crate::parts::Amounts;
 
 /// Partitions told apart: more than any broker leads. The others are in the sums, and are not counted as led.
 const MAX_PARTITIONS: usize = 200_000;
-/// Kafka's keys of APIs.
-const PRODUCE: i16 = 0;
-const FETCH: i16 = 1;
 /// From here on a produce request is slow.
 const SLOW: Nanos = Nanos::from_millis(100);
 
@@ -37,7 +36,7 @@ pub(crate) struct TopicIo {
 
 impl RequestStats {
     /// Counts a request.
-    pub fn request(&mut self, request: &Request) {
+    pub fn request(&mut self, request: &RequestColumns) {
         self.requests += 1;
         if request.api_key == PRODUCE {
             self.slow_produce += u64::from(request.latency().is_some_and(|latency| latency >= SLOW));
@@ -49,7 +48,7 @@ impl RequestStats {
         }
     }
 
-    fn partition(&mut self, api_key: i16, partition: &Partition) {
+    fn partition(&mut self, api_key: i16, partition: &PartitionColumns) {
         let carried = TopicIo::of(api_key, partition);
         self.sum.add(&carried);
         let Some(topic) = topic(partition) else { return };
@@ -83,13 +82,13 @@ impl RequestStats {
 }
 
 /// Its name, or its id where nobody told the name.
-fn topic(partition: &Partition) -> Option<Arc<str>> {
+fn topic(partition: &PartitionColumns) -> Option<Arc<str>> {
     let id = || partition.topic_id.map(|id| id.to_string().into());
     partition.topic.clone().or_else(id)
 }
 
 impl TopicIo {
-    fn of(api_key: i16, partition: &Partition) -> Self {
+    fn of(api_key: i16, partition: &PartitionColumns) -> Self {
         let bytes = u64::from(partition.bytes);
         if api_key == FETCH {
             return Self { sent_bytes: bytes, ..Self::default() };

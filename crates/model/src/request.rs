@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::api_key::{FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP};
+use crate::row_summary::RequestColumns;
 use crate::{Nanos, TopicId};
 
 row! {
@@ -105,11 +106,6 @@ impl Request {
         }
     }
 
-    /// First byte of the request to last byte of the response.
-    pub fn latency(&self) -> Option<Nanos> {
-        self.end.map(|end| end - self.arrival)
-    }
-
     /// The TCP sequence number after the request's last byte.
     pub fn sequence_end(&self) -> Option<u32> {
         self.sequence.map(|first| first.wrapping_add(4).wrapping_add(self.request_bytes))
@@ -119,11 +115,6 @@ impl Request {
     pub fn response_sequence_end(&self) -> Option<u32> {
         let (first, bytes) = self.response_sequence.zip(self.response_bytes)?;
         Some(first.wrapping_add(4).wrapping_add(bytes))
-    }
-
-    /// When the last byte of it, or of its response, was seen.
-    pub fn last_seen(&self) -> Nanos {
-        self.end.unwrap_or(self.arrival_end)
     }
 }
 
@@ -201,91 +192,93 @@ named! {
     }
 }
 
-impl Request {
-    /// Whether an answer was due and none was seen. With acks=0 none is due.
-    pub fn is_unanswered(&self) -> bool {
-        self.end.is_none() && self.acks != Some(0)
-    }
-
-    /// Whether the broker reported an error for it or one of its partitions, part of it could not be read, or
-    /// it was not answered.
-    pub fn failed(&self) -> bool {
-        let codes = self.partitions.iter().map(|partition| partition.error_code).chain([self.error_code]);
-        let refused = codes.flatten().any(is_error);
-        refused || self.error.is_some() || self.is_unanswered()
-    }
-
-    /// The latency without the part in which an earlier request of the connection was still unanswered.
-    pub fn latency_less_head_of_line(&self) -> Option<Nanos> {
-        let ahead = self.head_of_line.unwrap_or(Nanos::ZERO);
-        self.latency().map(|latency| (latency - ahead).at_least_zero())
-    }
-
-    /// The part of the latency in which a fetch that brought data waited for it, no longer than it allowed. Nothing where it is not known when the data came.
-    pub fn waited_for_data(&self) -> Nanos {
-        let (Some(data), Some(max_wait_ms)) = (self.data, self.max_wait_ms) else { return Nanos::ZERO };
-        if self.min_bytes.is_none_or(|bytes| bytes <= 0) || self.end.is_none() || self.failed() {
-            return Nanos::ZERO;
-        }
-        let begun = self.arrival_end + self.head_of_line.unwrap_or(Nanos::ZERO);
-        (data - begun).min(Nanos::from_millis(max_wait_ms.into())).at_least_zero()
-    }
-
-    /// The latency without the wait for data: what there is to answer for.
-    pub fn latency_less_wait(&self) -> Option<Nanos> {
-        self.latency().map(|latency| latency - self.waited_for_data())
-    }
-
-    /// The longest that a fetch can have waited for data, as far as it allowed that: also where it is not known
-    /// when they came.
-    pub fn may_have_waited(&self) -> Nanos {
-        let known =
-            self.data.is_some() || self.api_key != FETCH || self.min_bytes.is_some_and(|bytes| bytes <= 0);
-        let (Some(max_wait_ms), Some(response), false) = (self.max_wait_ms, self.response, known) else {
-            return self.waited_for_data();
-        };
-        let begun = self.arrival_end + self.head_of_line.unwrap_or(Nanos::ZERO);
-        (response - begun).min(Nanos::from_millis(max_wait_ms.into())).at_least_zero()
-    }
-
-    /// Why the broker kept it on purpose, if it did. Not what failed, nor a fetch that brought what it wanted
-    /// (see [`Self::waited_for_data`]) or was kept longer than it allowed.
-    pub fn intended_wait(&self) -> Option<IntendedWait> {
-        match self.api_key {
-            _ if self.failed() => None,
-            JOIN_GROUP | SYNC_GROUP => Some(IntendedWait::Rebalance),
-            FETCH if self.ran_out_of_time() && self.was_patient() => Some(IntendedWait::LongPoll),
-            FETCH | SHARE_FETCH if self.came_back_empty() && self.was_patient() => {
-                Some(IntendedWait::LongPoll)
+/// Declares how a request ended, of all of its columns or some.
+macro_rules! outcome {
+    ($($Columns:ty),*) => {$(
+        impl $Columns {
+            /// Whether an answer was due and none was seen. With acks=0 none is due.
+            pub fn is_unanswered(&self) -> bool {
+                self.end.is_none() && self.acks != Some(0)
             }
-            _ => None,
+
+            /// Whether the broker reported an error for it or one of its partitions, part of it could not be read, or
+            /// it was not answered.
+            pub fn failed(&self) -> bool {
+                let codes = self.partitions.iter().map(|partition| partition.error_code).chain([self.error_code]);
+                let refused = codes.flatten().any(|code| code != NONE);
+                refused || self.error.is_some() || self.is_unanswered()
+            }
+
+            /// The latency without the part in which an earlier request of the connection was still unanswered.
+            pub fn latency_less_head_of_line(&self) -> Option<Nanos> {
+                let ahead = self.head_of_line.unwrap_or(Nanos::ZERO);
+                self.latency().map(|latency| (latency - ahead).at_least_zero())
+            }
+
+            /// The part of the latency in which a fetch that brought data waited for it, no longer than it allowed. Nothing where it is not known when the data came.
+            pub fn waited_for_data(&self) -> Nanos {
+                let (Some(data), Some(max_wait_ms)) = (self.data, self.max_wait_ms) else { return Nanos::ZERO };
+                if self.min_bytes.is_none_or(|bytes| bytes <= 0) || self.end.is_none() || self.failed() {
+                    return Nanos::ZERO;
+                }
+                let begun = self.arrival_end + self.head_of_line.unwrap_or(Nanos::ZERO);
+                (data - begun).min(Nanos::from_millis(max_wait_ms.into())).at_least_zero()
+            }
+
+            /// The latency without the wait for data: what there is to answer for.
+            pub fn latency_less_wait(&self) -> Option<Nanos> {
+                self.latency().map(|latency| latency - self.waited_for_data())
+            }
+
+            /// The longest that a fetch can have waited for data, as far as it allowed that: also where it is not known
+            /// when they came.
+            pub fn may_have_waited(&self) -> Nanos {
+                let known =
+                    self.data.is_some() || self.api_key != FETCH || self.min_bytes.is_some_and(|bytes| bytes <= 0);
+                let (Some(max_wait_ms), Some(response), false) = (self.max_wait_ms, self.response, known) else {
+                    return self.waited_for_data();
+                };
+                let begun = self.arrival_end + self.head_of_line.unwrap_or(Nanos::ZERO);
+                (response - begun).min(Nanos::from_millis(max_wait_ms.into())).at_least_zero()
+            }
+
+            /// Why the broker kept it on purpose, if it did. Not what failed, nor a fetch that brought what it wanted
+            /// (see [`Self::waited_for_data`]) or was kept longer than it allowed.
+            pub fn intended_wait(&self) -> Option<IntendedWait> {
+                match self.api_key {
+                    _ if self.failed() => None,
+                    JOIN_GROUP | SYNC_GROUP => Some(IntendedWait::Rebalance),
+                    FETCH if self.ran_out_of_time() && self.was_patient() => Some(IntendedWait::LongPoll),
+                    FETCH | SHARE_FETCH if self.came_back_empty() && self.was_patient() => {
+                        Some(IntendedWait::LongPoll)
+                    }
+                    _ => None,
+                }
+            }
+
+            fn came_back_empty(&self) -> bool {
+                self.partitions.iter().all(|partition| partition.bytes == 0)
+            }
+
+            /// Whether it brought less than it wanted, because the time was over that it gave the broker.
+            fn ran_out_of_time(&self) -> bool {
+                let (Some(min_bytes), Some(max_wait_ms)) = (self.min_bytes, self.max_wait_ms) else { return false };
+                let brought: i64 = self.partitions.iter().map(|partition| i64::from(partition.bytes)).sum();
+                let kept = self.latency_less_head_of_line();
+                brought < min_bytes.into() && kept.is_some_and(|kept| kept >= Nanos::from_millis(max_wait_ms.into()))
+            }
+
+            /// Whether it allowed the broker to wait for as long as it took. Where its terms could not be read, it did.
+            fn was_patient(&self) -> bool {
+                let Some(max_wait_ms) = self.max_wait_ms else { return true };
+                let allowed = Nanos::from_millis(max_wait_ms.into()) + OVERRUN;
+                let in_time = self.latency_less_head_of_line().is_some_and(|latency| latency <= allowed);
+                max_wait_ms > 0 && self.min_bytes != Some(0) && in_time
+            }
         }
-    }
-
-    fn came_back_empty(&self) -> bool {
-        self.partitions.iter().all(|partition| partition.bytes == 0)
-    }
-
-    /// Whether it brought less than it wanted, because the time was over that it gave the broker.
-    fn ran_out_of_time(&self) -> bool {
-        let (Some(min_bytes), Some(max_wait_ms)) = (self.min_bytes, self.max_wait_ms) else { return false };
-        let brought: i64 = self.partitions.iter().map(|partition| i64::from(partition.bytes)).sum();
-        let kept = self.latency_less_head_of_line();
-        brought < min_bytes.into() && kept.is_some_and(|kept| kept >= Nanos::from_millis(max_wait_ms.into()))
-    }
-
-    /// Whether it allowed the broker to wait for as long as it took. Where its terms could not be read, it did.
-    fn was_patient(&self) -> bool {
-        let Some(max_wait_ms) = self.max_wait_ms else { return true };
-        let allowed = Nanos::from_millis(max_wait_ms.into()) + OVERRUN;
-        let in_time = self.latency_less_head_of_line().is_some_and(|latency| latency <= allowed);
-        max_wait_ms > 0 && self.min_bytes != Some(0) && in_time
-    }
+    )*};
 }
-
-fn is_error(code: i16) -> bool {
-    code != NONE
-}
+outcome!(Request, RequestColumns);
 
 #[cfg(test)]
 mod tests {

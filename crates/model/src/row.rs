@@ -115,12 +115,8 @@ pub trait Field {
     type Value;
     /// Adds its column, given all but the type; or the columns of its group.
     fn add_columns(column: Column, to: &mut Vec<Column>);
-    /// Hands out its value under its name; or the values of its group.
-    fn visit(value: &Self::Value, name: &'static str, out: ValueVisitor<'_>);
-    /// Hands out that it is absent.
-    fn visit_absent(name: &'static str, out: ValueVisitor<'_>) {
-        out(name, Value::Null);
-    }
+    /// Hands out its value under its name, or the values of its group; none where it is absent.
+    fn visit(value: Option<&Self::Value>, name: &'static str, out: ValueVisitor<'_>);
 }
 
 impl<F: Field> Field for Option<F> {
@@ -130,11 +126,8 @@ impl<F: Field> Field for Option<F> {
         F::add_columns(Column { nullable: true, ..column }, to);
     }
 
-    fn visit(value: &Self::Value, name: &'static str, out: ValueVisitor<'_>) {
-        match value {
-            Some(value) => F::visit(value, name, out),
-            None => F::visit_absent(name, out),
-        }
+    fn visit(value: Option<&Self::Value>, name: &'static str, out: ValueVisitor<'_>) {
+        F::visit(value.and_then(Option::as_ref), name, out);
     }
 }
 
@@ -145,8 +138,8 @@ impl<R: Row> Field for Vec<R> {
         to.push(Column { column_type: ColumnType::Rows(R::columns()), ..column });
     }
 
-    fn visit(rows: &Self, name: &'static str, out: ValueVisitor<'_>) {
-        out(name, Value::Rows(rows));
+    fn visit(rows: Option<&Self>, name: &'static str, out: ValueVisitor<'_>) {
+        out(name, rows.map_or(Value::Null, |rows| Value::Rows(rows)));
     }
 }
 
@@ -166,8 +159,11 @@ macro_rules! fields {
                 to.push(Column { column_type: ColumnType::$Type, ..column });
             }
 
-            fn visit($value: &Self::Value, name: &'static str, out: ValueVisitor<'_>) {
-                out(name, $out);
+            fn visit(value: Option<&Self::Value>, name: &'static str, out: ValueVisitor<'_>) {
+                match value {
+                    Some($value) => out(name, $out),
+                    None => out(name, Value::Null),
+                }
             }
         }
     )*};
@@ -200,8 +196,8 @@ impl Field for NonEmpty {
         <Option<Arc<str>>>::add_columns(column, to);
     }
 
-    fn visit(text: &Arc<str>, name: &'static str, out: ValueVisitor<'_>) {
-        out(name, if text.is_empty() { Value::Null } else { Value::Text(text) });
+    fn visit(text: Option<&Arc<str>>, name: &'static str, out: ValueVisitor<'_>) {
+        Arc::<str>::visit(text.filter(|text| !text.is_empty()), name, out);
     }
 }
 
@@ -212,8 +208,8 @@ impl<T: Display> Field for AsText<T> {
         to.push(column);
     }
 
-    fn visit(value: &T, name: &'static str, out: ValueVisitor<'_>) {
-        out(name, Value::Shown(value));
+    fn visit(value: Option<&T>, name: &'static str, out: ValueVisitor<'_>) {
+        out(name, value.map_or(Value::Null, |value| Value::Shown(value)));
     }
 }
 
@@ -252,7 +248,7 @@ macro_rules! declare_row {
             }
 
             fn visit(&self, out: $crate::ValueVisitor<'_>) {
-                <Self as $crate::row::Field>::visit(self, "", out);
+                <Self as $crate::row::Field>::visit(Some(self), "", out);
             }
         }
 
@@ -273,24 +269,14 @@ macro_rules! declare_row {
                 )*
             }
 
-            fn visit(row: &Self, _: &'static str, out: $crate::ValueVisitor<'_>) {
+            fn visit(row: Option<&Self>, _: &'static str, out: $crate::ValueVisitor<'_>) {
                 $(
                     <$crate::field_kind!($ty $($(, $kind)?)?) as $crate::row::Field>::visit(
-                        &row.$field, $crate::column_name!($field $($column)?), out,
+                        row.map(|row| &row.$field), $crate::column_name!($field $($column)?), out,
                     );
                     $($(
-                        <$derived_ty as $crate::row::Field>::visit(&row.$derived(), $derived_column, out);
-                    )?)?
-                )*
-            }
-
-            fn visit_absent(_: &'static str, out: $crate::ValueVisitor<'_>) {
-                $(
-                    <$crate::field_kind!($ty $($(, $kind)?)?) as $crate::row::Field>::visit_absent(
-                        $crate::column_name!($field $($column)?), out,
-                    );
-                    $($(
-                        <$derived_ty as $crate::row::Field>::visit_absent($derived_column, out);
+                        let derived = row.map(Self::$derived);
+                        <$derived_ty as $crate::row::Field>::visit(derived.as_ref(), $derived_column, out);
                     )?)?
                 )*
             }
@@ -385,8 +371,8 @@ macro_rules! named {
                 to.push($crate::Column { column_type: $crate::ColumnType::Text, ..column });
             }
 
-            fn visit(value: &Self, name: &'static str, out: $crate::ValueVisitor<'_>) {
-                out(name, $crate::Value::Text(value.as_str()));
+            fn visit(value: Option<&Self>, name: &'static str, out: $crate::ValueVisitor<'_>) {
+                out(name, value.map_or($crate::Value::Null, |value| $crate::Value::Text(value.as_str())));
             }
         }
 

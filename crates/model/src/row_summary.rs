@@ -2,9 +2,11 @@
 //! a verdict can depend on, and to join what was sent with what was written, without making events of everything. Does not
 //! say what is slow.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::{FileKind, FileOpKind, Nanos, Tid};
+use crate::row::NonEmpty;
+use crate::{FileKind, FileOpKind, Nanos, Partition, Request, Tid, TopicId};
 
 /// An event in outline.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,9 +70,10 @@ row! {
     }
 }
 
+/// Declares when what has a request's columns was seen.
 macro_rules! of_request {
-    ($($sketch:ty),*) => {$(
-        impl $sketch {
+    ($($Columns:ty),*) => {$(
+        impl $Columns {
             /// First byte of the request to last byte of the response.
             pub fn latency(&self) -> Option<Nanos> {
                 self.end.map(|end| end - self.arrival)
@@ -83,7 +86,7 @@ macro_rules! of_request {
         }
     )*};
 }
-of_request!(RequestPosition, RequestTiming);
+of_request!(Request, RequestColumns, RequestPosition, RequestTiming);
 
 row! {
     file_op_summary_row =>
@@ -110,6 +113,100 @@ row! {
         woken: Option<Nanos> as "woken_ns",
         preempted: bool,
         tid: Tid,
+    }
+}
+
+row! {
+    request_columns_row =>
+    /// A request, as [`Request`] has it, by the columns that figures of many are made of.
+    #[derive(Clone, Debug, PartialEq)]
+    #[allow(missing_docs, reason = "the fields of Request")]
+    pub struct RequestColumns {
+        arrival: Nanos as "arrival_ns",
+        arrival_end: Nanos as "arrival_end_ns",
+        response: Option<Nanos> as "response_ns",
+        end: Option<Nanos> as "end_ns",
+        head_of_line: Option<Nanos> as "head_of_line_ns",
+        data: Option<Nanos> as "data_ns",
+        api_key: i16,
+        api: &'static str,
+        client_id: Option<Arc<str>>,
+        client: SocketAddr,
+        acks: Option<i16>,
+        min_bytes: Option<i32>,
+        max_wait_ms: Option<i32>,
+        error_code: Option<i16>,
+        error: Option<Arc<str>>,
+        partitions: Vec<PartitionColumns>,
+    }
+}
+
+row! {
+    partition_columns_row =>
+    /// A partition of [`RequestColumns`].
+    #[derive(Clone, Debug, PartialEq)]
+    #[allow(missing_docs, reason = "the fields of Partition")]
+    pub struct PartitionColumns {
+        topic: Option<Arc<str>>,
+        topic_id: Option<TopicId>,
+        partition: i32,
+        bytes: u32,
+        records: Option<u32>,
+        error_code: Option<i16>,
+        newest_record: Option<Nanos> as "newest_record_ns",
+    }
+}
+
+impl From<&Request> for RequestColumns {
+    fn from(request: &Request) -> Self {
+        Self {
+            arrival: request.arrival,
+            arrival_end: request.arrival_end,
+            response: request.response,
+            end: request.end,
+            head_of_line: request.head_of_line,
+            data: request.data,
+            api_key: request.api_key,
+            api: request.api,
+            client_id: request.client_id.clone(),
+            client: request.client,
+            acks: request.acks,
+            min_bytes: request.min_bytes,
+            max_wait_ms: request.max_wait_ms,
+            error_code: request.error_code,
+            error: request.error.clone(),
+            partitions: request.partitions.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&Partition> for PartitionColumns {
+    fn from(of: &Partition) -> Self {
+        let &Partition { topic_id, partition, bytes, records, error_code, newest_record, .. } = of;
+        Self { topic: of.topic.clone(), topic_id, partition, bytes, records, error_code, newest_record }
+    }
+}
+
+lengths! {
+    /// How long it took.
+    FileOpColumns::latency;
+}
+
+row! {
+    file_op_columns_row =>
+    /// A file operation, as [`crate::FileOp`] has it, by the columns that figures of many are made of.
+    #[derive(Clone, Debug, PartialEq)]
+    #[allow(missing_docs, reason = "the fields of FileOp")]
+    pub struct FileOpColumns {
+        start: Nanos as "start_ns",
+        end: Nanos as "end_ns",
+        op: FileOpKind,
+        bytes: Option<u64>,
+        disk_bytes: Option<u64>,
+        readahead_bytes: Option<u64>,
+        file: Arc<str>,
+        kind: FileKind,
+        device: Arc<str> as "device" in NonEmpty,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::row::{AsText, Field};
-use crate::{Cause, Column, Nanos, Request, Tid, TopicPartition, Value, ValueVisitor};
+use crate::{Cause, Column, Nanos, Request, Tid, TopicPartition, ValueVisitor};
 
 row! {
     verdict_row =>
@@ -123,9 +123,9 @@ impl Field for Stages {
         }
     }
 
-    fn visit(stages: &Self, _: &'static str, out: ValueVisitor<'_>) {
-        for (name, time) in STAGE_COLUMNS.into_iter().zip(stages.0) {
-            out(name, Value::Nanos(time));
+    fn visit(stages: Option<&Self>, _: &'static str, out: ValueVisitor<'_>) {
+        for (at, name) in STAGE_COLUMNS.into_iter().enumerate() {
+            Nanos::visit(stages.and_then(|stages| stages.0.get(at)), name, out);
         }
     }
 }

@@ -2,7 +2,8 @@
 //! by a thread each: all requests ([`Traffic`]), all other events but the network's ([`Work`]), and the events around slow
 //! requests with the verdicts ([`SlowRequests`]). Reaches no verdicts.
 
-use model::{Event, Loss, Nanos, Request, Verdict};
+use model::row_summary::RequestColumns;
+use model::{Event, Loss, Nanos, Verdict};
 use report::explanation::Conclusion;
 use report::thread_state::ThreadState;
 
@@ -55,7 +56,7 @@ impl Collector {
             axis.begin(event);
         }
         match event {
-            Event::Request(request) => self.traffic.request(request),
+            Event::Request(request) => self.traffic.request(&(&**request).into()),
             Event::SocketOp(_) | Event::TcpEvent(_) => {}
             _ => self.work.event(event),
         }
@@ -132,7 +133,7 @@ impl Traffic {
     }
 
     /// Takes a request: of its partitions their names and bytes, of it when it was, its API, acks, terms and errors.
-    pub fn request(&mut self, request: &Request) {
+    pub fn request(&mut self, request: &RequestColumns) {
         let grid = self.axis.reach(request.last_seen());
         self.latency.request(grid, request);
         self.partitions.request(grid, request);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::Request;
+use model::row_summary::RequestColumns;
 use serde::Serialize;
 
 use super::grid::{Cells, Grid, Merge};
@@ -85,7 +85,7 @@ pub struct ApiData {
 }
 
 impl Latency {
-    pub(super) fn request(&mut self, grid: &Grid, request: &Request) {
+    pub(super) fn request(&mut self, grid: &Grid, request: &RequestColumns) {
         let Some(latency) = request.latency_less_wait() else {
             self.unanswered += u64::from(request.is_unanswered());
             return;

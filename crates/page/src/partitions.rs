@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use model::{Nanos, Partition, Request};
+use model::Nanos;
+use model::row_summary::{PartitionColumns, RequestColumns};
 use serde::Serialize;
 
 use super::grid::{COARSE, Cells, Grid, Merge, Sums, highest, rows, total};
@@ -35,7 +36,7 @@ impl Partitions {
         Self { by_partition: BoundedMap::new(MAX), slower_than }
     }
 
-    pub(super) fn request(&mut self, grid: &Grid, request: &Request) {
+    pub(super) fn request(&mut self, grid: &Grid, request: &RequestColumns) {
         let Some(latency) = request.latency_less_wait() else { return };
         let latency = latency.at_least_zero();
         // A fetch names every partition it would like; those that brought nothing did not take its time.
@@ -61,7 +62,7 @@ impl Partitions {
     }
 }
 
-fn name(partition: &Partition) -> Arc<str> {
+fn name(partition: &PartitionColumns) -> Arc<str> {
     let id = || partition.topic_id.map_or_else(|| "?".to_owned(), |id| id.to_string()).into();
     partition.topic.clone().unwrap_or_else(id)
 }

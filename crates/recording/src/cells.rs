@@ -157,7 +157,7 @@ impl<C> RowLists<C> {
 
 /// Text by dictionary as it was written, or plain as another tool may have rewritten it; and what each distinct text
 /// stands for, once it was read.
-struct TextColumn<T> {
+pub(crate) struct TextColumn<T> {
     keys: Option<DictionaryArray<Int32Type>>,
     values: StringArray,
     known: Vec<OnceCell<T>>,
@@ -188,22 +188,24 @@ impl<T> TextColumn<T> {
     }
 }
 
-/// The cells of a column of text.
-pub(crate) struct Texts(TextColumn<Arc<str>>);
+/// A column of text.
+pub(crate) type Texts = TextColumn<Arc<str>>;
+/// A column of what is stored as text.
+pub(crate) type Names<T> = TextColumn<Option<T>>;
 
-/// Finds a column of text.
-pub(crate) fn texts(
+/// Finds a column of either.
+pub(crate) fn texts<T>(
     source: &dyn Source,
     name: &'static str,
     nullable: bool,
-) -> Result<Cells<Texts>, ColumnError> {
-    Ok(Cells { name, array: find(source, name, nullable, TextColumn::of)?.map(Texts) })
+) -> Result<Cells<TextColumn<T>>, ColumnError> {
+    Ok(Cells { name, array: find(source, name, nullable, TextColumn::of)? })
 }
 
 impl Cells<Texts> {
     /// The text in row `i`, if any, shared with equal ones.
     pub(crate) fn text(&self, i: usize, pool: &mut TextPool) -> Option<Arc<str>> {
-        let Texts(column) = self.array.as_ref()?;
+        let column = self.array.as_ref()?;
         let place = column.place(i)?;
         let text = || column.values.value(place);
         Some(match column.known.get(place) {
@@ -214,7 +216,7 @@ impl Cells<Texts> {
 
     /// Where the text of row `i` is among the column's distinct ones, if it has one.
     pub(crate) fn place(&self, i: usize) -> Option<usize> {
-        self.array.as_ref()?.0.place(i)
+        self.array.as_ref()?.place(i)
     }
 }
 
@@ -236,22 +238,10 @@ impl FromText for TopicId {
     }
 }
 
-/// The cells of a column of what is stored as text.
-pub(crate) struct Names<T>(TextColumn<Option<T>>);
-
-/// Finds a column of what is stored as text.
-pub(crate) fn names<T>(
-    source: &dyn Source,
-    name: &'static str,
-    nullable: bool,
-) -> Result<Cells<Names<T>>, ColumnError> {
-    Ok(Cells { name, array: find(source, name, nullable, TextColumn::of)?.map(Names) })
-}
-
 impl<T: FromText> Cells<Names<T>> {
     /// What row `i` names, if anything.
     pub(crate) fn named(&self, i: usize) -> Result<Option<T>, BadRow> {
-        let Some(Names(column)) = &self.array else { return Ok(None) };
+        let Some(column) = &self.array else { return Ok(None) };
         let Some(place) = column.place(i) else { return Ok(None) };
         let read = || T::from_text(column.values.value(place));
         let value = column.known.get(place).map_or_else(read, |cell| *cell.get_or_init(read));
@@ -267,7 +257,7 @@ mod tests {
     use arrow_array::{ArrayRef, DictionaryArray, StringArray};
     use model::Direction;
 
-    use super::{BadRow, Cells, FromText as _, Names, Source, names};
+    use super::{BadRow, Cells, FromText as _, Names, Source, Texts};
     use crate::rows::Read;
     use crate::text::TextPool;
 
@@ -291,7 +281,7 @@ mod tests {
     fn text_is_the_same_by_key_and_plain_and_equal_text_is_shared() {
         let texts = [Some("b"), None, Some("a"), Some("b"), Some("")];
         for source in [by_key(&texts), plain(&texts)] {
-            let cells = super::texts(&source, "thread", false).unwrap();
+            let cells: Cells<Texts> = super::texts(&source, "thread", false).unwrap();
             let mut pool = TextPool::default();
             let mut read = |i| cells.text(i, &mut pool);
             let found: Vec<_> = (0..6).map(&mut read).collect();
@@ -305,7 +295,7 @@ mod tests {
     fn a_name_is_read_however_often_and_what_names_nothing_is_said() {
         let texts = [Some("read"), Some("sideways"), None, Some("read"), Some("sideways")];
         for source in [by_key(&texts), plain(&texts)] {
-            let cells: Cells<Names<Direction>> = names(&source, "direction", false).unwrap();
+            let cells: Cells<Names<Direction>> = super::texts(&source, "direction", false).unwrap();
             assert_eq!(cells.named(0), Ok(Some(Direction::Read)));
             assert_eq!(cells.named(3), Ok(Some(Direction::Read)));
             for unknown in [1, 4] {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
 use std::vec::IntoIter;
 
 use arrow_array::RecordBatch;
@@ -68,7 +69,7 @@ pub(crate) enum TableEvents {
     /// Read here.
     Here(Box<Reading>),
     /// Read by a thread, which ends when there is nothing more, or nobody takes it.
-    Ahead(Receiver<Read>),
+    Ahead(Receiver<Read>, Option<JoinHandle<()>>),
 }
 
 impl TableEvents {
@@ -95,7 +96,7 @@ impl TableEvents {
             }
         };
         match std::thread::Builder::new().name(format!("read-{table}")).spawn(read) {
-            Ok(_) => Self::Ahead(batches),
+            Ok(thread) => Self::Ahead(batches, Some(thread)),
             Err(_) => Self::here(table, parts, notes),
         }
     }
@@ -107,7 +108,14 @@ impl Iterator for TableEvents {
     fn next(&mut self) -> Option<Self::Item> {
         match self {
             Self::Here(reading) => reading.next(),
-            Self::Ahead(batches) => batches.recv().ok(),
+            Self::Ahead(batches, thread) => {
+                let read = batches.recv().ok();
+                if let Some(Err(panic)) = thread.take_if(|_| read.is_none()).map(JoinHandle::join) {
+                    // A filter's panic must not look like the end of the table.
+                    std::panic::resume_unwind(panic);
+                }
+                read
+            }
         }
     }
 }

@@ -21,40 +21,31 @@ const MAX_BYTES: u64 = 16 << 20;
 
 /// A recording's manifest. Written when the recording starts, and again, complete, when it ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Manifest {
     /// Always [`FORMAT`].
     pub format: String,
     /// Always [`VERSION`].
     pub version: u32,
     /// The program that wrote it, with its version.
-    #[serde(default)]
     pub written_by: String,
     /// When the recording started, UTC nanoseconds.
-    #[serde(default)]
     pub started_ns: i64,
     /// When it ended; none while it runs, and after a kill.
-    #[serde(default)]
     pub ended_ns: Option<i64>,
     /// The machine.
-    #[serde(default)]
     pub host: Host,
     /// The broker that was watched.
-    #[serde(default)]
     pub broker: Option<Broker>,
     /// How the clocks related.
-    #[serde(default)]
     pub clock: Clock,
     /// What was to be seen and by which means, or why it could not be: (purpose, outcome).
-    #[serde(default)]
     pub plan: Vec<(String, String)>,
     /// Totals of what was lost, by kind.
-    #[serde(default)]
     pub losses: BTreeMap<String, u64>,
     /// Rows written so far, by table; a table that has none is not named.
-    #[serde(default)]
     pub rows: BTreeMap<String, u64>,
     /// Options the recorder was started with, and what else is worth knowing later.
-    #[serde(default)]
     pub settings: BTreeMap<String, String>,
 }
 

@@ -1,17 +1,17 @@
 //! Opening a recording, finished or not. Does not load it: events are streamed.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::row_summary::{RowFilter, RowSummary};
-use model::{Cause, FileOp, HostSample, HostScope, Nanos, Request, Table};
+use model::row_summary::{FileOpColumns, RequestColumns, RowFilter, RowSummary};
+use model::{Cause, HostSample, HostScope, Nanos, Table};
 
 use crate::events::{Events, TableEvents};
 use crate::join_keys::{self, ProduceKeys, WriteKeys};
 use crate::notes::Notes;
 use crate::part::{self, Part};
-use crate::summaries::{self, Summaries, has_summaries};
+use crate::rows::ReadRow;
+use crate::summaries::{self, Summaries, VerdictColumns, has_summaries};
 use crate::table::folder;
 use crate::{Error, Manifest, selection, verdicts};
 
@@ -62,11 +62,6 @@ impl Recording {
     /// What it is about.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
-    }
-
-    /// Whether its recorder was killed, or is still running.
-    pub fn unfinished(&self) -> bool {
-        self.manifest.ended_ns.is_none()
     }
 
     /// All events, roughly in the order of [`model::Event::time`]: the tables are merged by it, each in
@@ -134,47 +129,49 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::Io`] where there can be no thread or the folder cannot be listed.
-    pub fn request_summaries(&self) -> Result<Summaries<Request>, Error> {
-        self.summarized(Table::Requests.as_str(), summaries::requests)
+    pub fn request_columns(&self) -> Result<Summaries<RequestColumns>, Error> {
+        self.summarized(Table::Requests.as_str(), Some)
     }
 
     /// All file operations, by the columns that figures of many are made of; read ahead by a thread.
     ///
     /// # Errors
-    /// As [`Recording::request_summaries`].
-    pub fn file_op_summaries(&self) -> Result<Summaries<FileOp>, Error> {
-        self.summarized(Table::FileOps.as_str(), summaries::file_ops)
+    /// As [`Recording::request_columns`].
+    pub fn file_op_columns(&self) -> Result<Summaries<FileOpColumns>, Error> {
+        self.summarized(Table::FileOps.as_str(), Some)
     }
 
     /// The figures of the host that are selected by their scope and metric; read ahead by a thread.
     ///
     /// # Errors
-    /// As [`Recording::request_summaries`].
+    /// As [`Recording::request_columns`].
     pub fn host_samples(
         &self,
         is_selected: fn(HostScope, &str) -> bool,
     ) -> Result<Summaries<HostSample>, Error> {
-        self.summarized(Table::HostSamples.as_str(), |parts, notes| {
-            summaries::host_samples(parts, notes, is_selected)
+        self.summarized(Table::HostSamples.as_str(), move |row: HostSample| {
+            is_selected(row.scope, &row.metric).then_some(row)
         })
     }
 
-    /// Cause and latency of each verdict; none where no verdicts were saved. Read ahead by a thread.
+    /// Cause and latency of each verdict on a request that was answered; none where no verdicts were saved. Read ahead by a
+    /// thread.
     ///
     /// # Errors
-    /// As [`Recording::request_summaries`].
+    /// As [`Recording::request_columns`].
     pub fn causes(&self) -> Result<Option<Summaries<(Cause, Nanos)>>, Error> {
         let is_saved = !part::list(&self.dir.join(verdicts::FOLDER))?.is_empty();
-        is_saved.then(|| self.summarized(verdicts::FOLDER, summaries::causes)).transpose()
+        let latency = |row: VerdictColumns| Some((row.cause, row.end? - row.arrival));
+        is_saved.then(|| self.summarized(verdicts::FOLDER, latency)).transpose()
     }
 
-    fn summarized<T>(
+    fn summarized<R: ReadRow, T: Send + 'static>(
         &self,
         folder: &str,
-        read: impl FnOnce(Vec<Part>, &Arc<Notes>) -> io::Result<T>,
-    ) -> Result<T, Error> {
-        let parts = part::list(&self.dir.join(folder))?;
-        read(parts, &self.notes).map_err(Error::io("start a thread for", &self.dir))
+        convert: impl Fn(R) -> Option<T> + Send + 'static,
+    ) -> Result<Summaries<T>, Error> {
+        summaries::summaries(folder, part::list(&self.dir.join(folder))?, &self.notes, convert)
+            .map_err(Error::io("start a thread for", &self.dir))
     }
 
     /// The parts of these tables.

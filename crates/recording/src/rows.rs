@@ -27,7 +27,7 @@ use model::{
 };
 
 use crate::builders::{NumberBuilder, TextBuilder, ValueBuilder};
-use crate::cells::{BadRow, Cells, ColumnError, Names, RowLists, Source, Texts, names, texts};
+use crate::cells::{BadRow, Cells, ColumnError, Names, RowLists, Source, Texts, texts};
 use crate::columns::{fields, item, schema};
 use crate::text::{ApiName, TextPool};
 
@@ -52,8 +52,6 @@ pub(crate) trait Append: Field {
 pub(crate) trait Read: Field {
     /// What values are read from.
     type Cells;
-    /// Whether a value may be absent.
-    const OPTIONAL: bool = false;
     /// Finds its columns; those that may be empty may be missing.
     fn cells(source: &dyn Source, name: &'static str, nullable: bool) -> Result<Self::Cells, ColumnError>;
     /// The value in row `i`.
@@ -100,7 +98,6 @@ impl<F: Append> Append for Option<F> {
 
 impl<F: Read> Read for Option<F> {
     type Cells = F::Cells;
-    const OPTIONAL: bool = true;
 
     fn cells(source: &dyn Source, name: &'static str, _: bool) -> Result<Self::Cells, ColumnError> {
         F::cells(source, name, true)
@@ -219,15 +216,14 @@ fn append_texts<'t>(to: &mut ListBuilder<StringBuilder>, texts: impl Iterator<It
 read! {
     bool, BooleanArray: Cells::find, cells, i, _pool => Ok(cells.flag(i));
     Arc<str>, Texts: texts, cells, i, pool => Ok(cells.text(i, pool));
-    SocketAddr, Names<SocketAddr>: names, cells, i, _pool => cells.named(i);
-    TopicId, Names<TopicId>: names, cells, i, _pool => cells.named(i);
-    &'static str, Names<ApiName>: names, cells, i, _pool => Ok(cells.named(i)?.map(|name| name.0));
+    SocketAddr, Names<SocketAddr>: texts, cells, i, _pool => cells.named(i);
+    TopicId, Names<TopicId>: texts, cells, i, _pool => cells.named(i);
+    &'static str, Names<ApiName>: texts, cells, i, _pool => Ok(cells.named(i)?.map(|name| name.0));
     Vec<Arc<str>>, ListArray: Cells::find, cells, i, _pool => cells.texts(i);
 }
 
 impl Read for NonEmpty {
     type Cells = Cells<Texts>;
-    const OPTIONAL: bool = true;
 
     fn cells(source: &dyn Source, name: &'static str, _: bool) -> Result<Self::Cells, ColumnError> {
         texts(source, name, true)
@@ -238,7 +234,7 @@ impl Read for NonEmpty {
     }
 
     fn read_option(cells: &Self::Cells, i: usize, pool: &mut TextPool) -> Result<Option<Arc<str>>, BadRow> {
-        Ok(cells.text(i, pool))
+        Self::read(cells, i, pool).map(Some)
     }
 }
 
@@ -248,7 +244,7 @@ macro_rules! named {
         append! {$(
             $Named, TextBuilder: value, to => to.append_value(value.as_str()), to.append_null(), size_of_val(value).max(4);
         )*}
-        read! {$($Named, Names<$Named>: names, cells, i, _pool => cells.named(i);)*}
+        read! {$($Named, Names<$Named>: texts, cells, i, _pool => cells.named(i);)*}
         $(impl crate::cells::FromText for $Named {
             fn from_text(text: &str) -> Option<Self> {
                 Self::parse(text)
@@ -415,7 +411,7 @@ macro_rules! append_row {
     };
 }
 
-/// Cells of a row that `model` or a projection declares. A group that may be absent is there where its first column
+/// Cells of a row that `model` or a projection declares. A group that may be absent is there where each of its columns
 /// that cannot be empty has a value.
 macro_rules! read_row {
     ($(#[$meta:meta])* pub struct $Row:ident { $(
@@ -451,14 +447,12 @@ macro_rules! read_row {
                 }
 
                 fn read_option(cells: &Columns, i: usize, pool: &mut TextPool) -> Result<Option<Self>, BadRow> {
-                    $(if !<model::field_kind!($ty $($(, $kind)?)?) as Read>::OPTIONAL {
-                        let key = <model::field_kind!($ty $($(, $kind)?)?) as Read>::read_option(&cells.$field, i, pool)?;
-                        return match key {
-                            Some(_) => Self::read(cells, i, pool).map(Some),
-                            None => Ok(None),
-                        };
-                    })*
-                    Self::read(cells, i, pool).map(Some)
+                    Ok(Some(Self { $(
+                        $field: match <model::field_kind!($ty $($(, $kind)?)?) as Read>::read_option(&cells.$field, i, pool)? {
+                            Some(value) => value,
+                            None => return Ok(None),
+                        },
+                    )* }))
                 }
             }
 

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::vec::Drain;
 
 use ahash::RandomState;
 use arrow_array::RecordBatch;
@@ -148,13 +149,12 @@ summarize! {
     TimeSpan: row, _stretch, _numbers => RowSummary::Span { start: row.start, end: row.end };
 }
 
-/// Takes the summary of each row.
-type Take<'t> = &'t mut dyn FnMut(Result<RowSummary, BadRow>);
-
 /// Makes summaries of batches.
 struct Summarizer {
     projection: Projection,
-    summarize: fn(&mut Self, &RecordBatch, Take<'_>) -> Result<(), ColumnError>,
+    summarize: fn(&mut Self, &RecordBatch) -> Result<(), ColumnError>,
+    /// Those of the batch that was read last.
+    rows: Vec<Result<RowSummary, BadRow>>,
     stretch: Stretch,
     pool: TextPool,
     numbers: RandomState,
@@ -177,23 +177,30 @@ impl Summarizer {
     }
 
     fn reading<S: Summarize>(stretch: Stretch, numbers: RandomState) -> Self {
-        let projection = Projection::of(&S::columns());
-        Self { projection, summarize: Self::of_batch::<S>, stretch, pool: TextPool::default(), numbers }
+        Self {
+            projection: Projection::of(&S::columns()),
+            summarize: Self::of_batch::<S>,
+            rows: Vec::new(),
+            stretch,
+            pool: TextPool::default(),
+            numbers,
+        }
     }
 
-    fn of_batch<S: Summarize>(&mut self, batch: &RecordBatch, take: Take<'_>) -> Result<(), ColumnError> {
+    fn of_batch<S: Summarize>(&mut self, batch: &RecordBatch) -> Result<(), ColumnError> {
         let cells = S::cells(batch, "", false)?;
-        for i in 0..batch.num_rows() {
-            let row = S::read(&cells, i, &mut self.pool);
-            take(row.map(|row| row.summarize(self.stretch, &self.numbers)));
-        }
+        let Self { rows, pool, stretch, numbers, .. } = self;
+        let read = |i| Ok(S::read(&cells, i, pool)?.summarize(*stretch, numbers));
+        rows.extend((0..batch.num_rows()).map(read));
         Ok(())
     }
 
-    /// Hands out the summary of each row of a batch.
-    fn each(&mut self, batch: &RecordBatch, take: Take<'_>) -> Result<(), String> {
+    /// The summary of each row of a batch. Only reading is fenced, not what is made of them.
+    fn read(&mut self, batch: &RecordBatch) -> Result<Drain<'_, Result<RowSummary, BadRow>>, String> {
         let summarize = self.summarize;
-        fenced(|| summarize(self, batch, take))?.map_err(|error| error.0)
+        self.rows.clear();
+        fenced(|| summarize(self, batch))?.map_err(|error| error.0)?;
+        Ok(self.rows.drain(..))
     }
 }
 
@@ -225,8 +232,8 @@ pub(crate) fn summaries(
     };
     let (path, batches) = open(part, notes, long)?;
     for batch in batches {
-        let each = summarizer.each(&batch?, &mut |row| row.iter().for_each(&mut *take));
-        each.map_err(|why| Error::Part { path: path.clone(), why })?;
+        let rows = summarizer.read(&batch?).map_err(|why| Error::Part { path: path.clone(), why })?;
+        rows.flatten().for_each(|row| take(&row));
     }
     Ok(())
 }
@@ -246,15 +253,16 @@ pub(crate) fn rows(
         let mut summarizer = Summarizer::new(table, purpose, &numbers);
         for batch in file.read(&summarizer.projection, Rows::OfGroups(groups), SUMMARIES_AT_ONCE)? {
             let Ok(batch) = batch else { return Ok(None) };
-            let each = summarizer.each(&batch, &mut |summary| {
+            let Ok(summaries) = summarizer.read(&batch) else { return Ok(None) };
+            for summary in summaries {
                 match summary.map(|summary| filter.choose(&summary)) {
                     Ok(RowChoice::Edge { kind, gap }) => selected.edge(row, kind, gap),
                     // What is wrong with it is said when it is read.
                     Ok(RowChoice::Read) | Err(_) => selected.read(row),
                 }
                 row += 1;
-            });
-            if each.is_err() || selected.last.len() > MAX_KINDS {
+            }
+            if selected.last.len() > MAX_KINDS {
                 return Ok(None);
             }
         }

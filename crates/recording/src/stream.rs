@@ -27,8 +27,10 @@ pub(crate) struct OpenPart {
     path: PathBuf,
     file: File,
     encoder: StreamWriter<Vec<u8>>,
-    rows: u64,
-    bytes: u64,
+    /// Rows in it.
+    pub(crate) rows: u64,
+    /// Bytes in it.
+    pub(crate) bytes: u64,
 }
 
 /// Keeps at most this much memory between batches.
@@ -58,16 +60,6 @@ impl OpenPart {
         encoded.clear();
         encoded.shrink_to(KEEP_BUFFER_BYTES);
         Ok(())
-    }
-
-    /// Rows in it.
-    pub(crate) fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    /// Bytes in it.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
     }
 }
 
@@ -110,7 +102,8 @@ impl Iterator for StreamPart {
 
 /// A stream that may have more later. Its file stays readable when its Parquet takes its place.
 pub(crate) struct GrowingPart {
-    path: PathBuf,
+    /// Where it is, or was.
+    pub(crate) path: PathBuf,
     file: BufReader<File>,
     /// Where it ends, if no more of it is to be read later.
     length: Option<u64>,
@@ -127,11 +120,6 @@ impl GrowingPart {
         let file = BufReader::new(File::open(path)?);
         let decoder = StreamDecoder::new();
         Ok(Self { path: path.to_owned(), file, length: None, read: 0, cut_bytes: None, decoder })
-    }
-
-    /// Where it is, or was.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The next batch; none where no more of them is whole yet. After an error there is nothing more to be had.

@@ -3,17 +3,16 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use arrow_array::RecordBatch;
-use model::{
-    Cause, Column, Device, FileKind, FileOp, FileOpKind, HostSample, HostScope, Nanos, Partition, Request,
-    Row as _, Table, TopicId,
-};
+use model::row::NonEmpty;
+use model::row_summary::{FileOpColumns, PartitionColumns, RequestColumns};
+use model::{Cause, Column, FileKind, FileOpKind, HostSample, Nanos, Row as _, Table, TopicId};
 use parquet::file::FOOTER_SIZE;
 use parquet::file::metadata::FooterTail;
 
@@ -28,55 +27,9 @@ use crate::selection::subset;
 use crate::text::TextPool;
 use crate::{Error, verdicts};
 
-subset! {
-    /// A request, for figures of many.
-    pub struct RequestColumns {
-        arrival: Nanos as "arrival_ns",
-        arrival_end: Nanos as "arrival_end_ns",
-        response: Option<Nanos> as "response_ns",
-        end: Option<Nanos> as "end_ns",
-        head_of_line: Option<Nanos> as "head_of_line_ns",
-        data: Option<Nanos> as "data_ns",
-        api_key: i16,
-        api: &'static str,
-        client_id: Option<Arc<str>>,
-        client: SocketAddr,
-        acks: Option<i16>,
-        min_bytes: Option<i32>,
-        max_wait_ms: Option<i32>,
-        error_code: Option<i16>,
-        error: Option<Arc<str>>,
-        partitions: Vec<PartitionColumns>,
-    }
-}
-
-subset! {
-    /// A partition of a request.
-    pub struct PartitionColumns {
-        topic: Option<Arc<str>>,
-        topic_id: Option<TopicId>,
-        partition: i32,
-        bytes: u32,
-        records: Option<u32>,
-        error_code: Option<i16>,
-        newest_record: Option<Nanos> as "newest_record_ns",
-    }
-}
-
-subset! {
-    /// A file operation, for figures of many.
-    pub struct FileOpColumns {
-        start: Nanos as "start_ns",
-        end: Nanos as "end_ns",
-        op: FileOpKind,
-        bytes: Option<u64>,
-        disk_bytes: Option<u64>,
-        readahead_bytes: Option<u64>,
-        file: Arc<str>,
-        kind: FileKind,
-        device: Option<Arc<str>>,
-    }
-}
+model::request_columns_row!(read_row);
+model::partition_columns_row!(read_row);
+model::file_op_columns_row!(read_row);
 
 subset! {
     /// A verdict, for figures of many.
@@ -156,7 +109,7 @@ fn send_part<T>(
 pub type Summaries<T> = ColumnBatches<Vec<T>>;
 
 /// Reads rows of `R` and keeps what is made of them. A row that lacks a value is left out: reading the events notes it.
-fn summaries<R: ReadRow, T: Send + 'static>(
+pub(crate) fn summaries<R: ReadRow, T: Send + 'static>(
     folder: &str,
     parts: Vec<Part>,
     notes: &Arc<Notes>,
@@ -169,88 +122,6 @@ fn summaries<R: ReadRow, T: Send + 'static>(
             (0..batch.num_rows()).filter_map(|i| R::read(&cells, i, &mut pool).ok().and_then(&convert));
         Ok(rows.collect())
     })
-}
-
-/// What stands for a connection's end that is not read.
-const NOT_READ: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-
-/// All requests, by the columns of [`RequestColumns`].
-pub(crate) fn requests(parts: Vec<Part>, notes: &Arc<Notes>) -> io::Result<Summaries<Request>> {
-    summaries(Table::Requests.as_str(), parts, notes, |row: RequestColumns| {
-        let partitions = row.partitions.into_iter().map(|row| Partition {
-            topic: row.topic,
-            topic_id: row.topic_id,
-            partition: row.partition,
-            bytes: row.bytes,
-            records: row.records,
-            error_code: row.error_code,
-            newest_record: row.newest_record,
-            ..Partition::default()
-        });
-        Some(Request {
-            arrival: row.arrival,
-            arrival_end: row.arrival_end,
-            response: row.response,
-            end: row.end,
-            head_of_line: row.head_of_line,
-            data: row.data,
-            api_key: row.api_key,
-            api: row.api,
-            client_id: row.client_id,
-            acks: row.acks,
-            min_bytes: row.min_bytes,
-            max_wait_ms: row.max_wait_ms,
-            error_code: row.error_code,
-            error: row.error,
-            partitions: partitions.collect(),
-            ..Request::new(row.client, NOT_READ)
-        })
-    })
-}
-
-/// All file operations, by the columns of [`FileOpColumns`].
-pub(crate) fn file_ops(parts: Vec<Part>, notes: &Arc<Notes>) -> io::Result<Summaries<FileOp>> {
-    let unread: Arc<str> = Arc::from("");
-    summaries(Table::FileOps.as_str(), parts, notes, move |row: FileOpColumns| {
-        Some(FileOp {
-            start: row.start,
-            end: row.end,
-            op: row.op,
-            bytes: row.bytes,
-            disk_bytes: row.disk_bytes,
-            readahead_bytes: row.readahead_bytes,
-            file: row.file,
-            kind: row.kind,
-            device: Device { name: row.device.unwrap_or_else(|| Arc::clone(&unread)), major: 0, minor: 0 },
-            pid: 0,
-            tid: 0,
-            thread: Arc::clone(&unread),
-            errno: None,
-            offset: 0,
-            renamed_to: None,
-            topic_partition: None,
-            inode: 0,
-            fs: Arc::clone(&unread),
-            batch: None,
-            journal_transaction: None,
-        })
-    })
-}
-
-/// The figures of the host that are selected by their scope and metric.
-pub(crate) fn host_samples(
-    parts: Vec<Part>,
-    notes: &Arc<Notes>,
-    is_selected: fn(HostScope, &str) -> bool,
-) -> io::Result<Summaries<HostSample>> {
-    summaries(Table::HostSamples.as_str(), parts, notes, move |row: HostSample| {
-        is_selected(row.scope, &row.metric).then_some(row)
-    })
-}
-
-/// Cause and latency of each verdict on a request that was answered.
-pub(crate) fn causes(parts: Vec<Part>, notes: &Arc<Notes>) -> io::Result<Summaries<(Cause, Nanos)>> {
-    summaries(verdicts::FOLDER, parts, notes, |row: VerdictColumns| Some((row.cause, row.end? - row.arrival)))
 }
 
 /// A larger footer is none of ours: it names a few dozen columns of some hundred row groups.
@@ -319,12 +190,10 @@ mod tests {
     use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
     use std::path::{Path, PathBuf};
 
+    use model::row_summary::{FileOpColumns, RequestColumns};
     use model::{FileOp, HostScope, Nanos, Request, Row as _, Verdict};
 
-    use super::{
-        FileOpColumns, READ, RequestColumns, VerdictColumns, folder_of, footer_range, has_summaries,
-        summary_ranges,
-    };
+    use super::{READ, VerdictColumns, folder_of, footer_range, has_summaries, summary_ranges};
     use crate::selection::assert_subset;
     use crate::{Error, Recording, Summaries, Table, VerdictWriter};
 
@@ -384,8 +253,8 @@ mod tests {
     fn told(recording: &Recording) -> Vec<Vec<String>> {
         let any = |_: HostScope, _: &str| true;
         vec![
-            all(recording.request_summaries().unwrap()),
-            all(recording.file_op_summaries().unwrap()),
+            all(recording.request_columns().unwrap()),
+            all(recording.file_op_columns().unwrap()),
             all(recording.host_samples(any).unwrap()),
             all(recording.causes().unwrap().unwrap()),
         ]

@@ -70,7 +70,7 @@ impl Tail {
         }
         // Asked first: what was written before it says that it has ended is all there is.
         self.finished = self.finished || self.has_ended();
-        self.lanes.iter_mut().for_each(Lane::look_again);
+        self.lanes.iter_mut().for_each(|lane| lane.dry_at = None);
         while self.read()? {
             if let Some(event) = self.certain() {
                 return Ok(Some(event));
@@ -83,7 +83,7 @@ impl Tail {
     pub fn is_finished(&self) -> bool {
         self.finished
             && self.pending.is_empty()
-            && self.lanes.iter().all(|lane| lane.known_until() == Nanos::MAX)
+            && self.lanes.iter().all(|lane| lane.known_until == Nanos::MAX)
     }
 
     /// What to know beside the events, one line each.
@@ -103,7 +103,7 @@ impl Tail {
 
     /// The next event before which no other can come.
     fn certain(&mut self) -> Option<Event> {
-        let known_until = self.lanes.iter().map(Lane::known_until).min()?;
+        let known_until = self.lanes.iter().map(|lane| lane.known_until).min()?;
         let next = self.pending.first_entry().filter(|next| next.key().0 <= known_until)?;
         Some(next.remove())
     }
@@ -112,7 +112,7 @@ impl Tail {
     fn read(&mut self) -> Result<bool, Error> {
         let newest = self.newest;
         let behind = self.lanes.iter_mut().filter(|lane| lane.may_have_more(newest));
-        let Some(lane) = behind.min_by_key(|lane| lane.known_until()) else { return Ok(false) };
+        let Some(lane) = behind.min_by_key(|lane| lane.known_until) else { return Ok(false) };
         let events = lane.read(self.finished, newest, newest - WRITTEN_WITHIN)?;
         for event in events {
             self.newest = self.newest.max(event.time());
@@ -130,7 +130,7 @@ struct Lane {
     /// The number of the part that is being read, or comes next.
     number: u32,
     open: Option<Open>,
-    /// Up to here everything there is was read.
+    /// Up to here everything there is was read; [`Nanos::MAX`] where nothing can come any more.
     known_until: Nanos,
     /// What the newest event of all was when there was no more here.
     dry_at: Option<Nanos>,
@@ -160,19 +160,9 @@ impl Lane {
         }
     }
 
-    /// Up to which time everything there is was read; [`Nanos::MAX`] where nothing can come any more.
-    fn known_until(&self) -> Nanos {
-        self.known_until
-    }
-
     /// Whether it is worth looking, if the newest event of all tables is this one.
     fn may_have_more(&self, newest: Nanos) -> bool {
         self.known_until < Nanos::MAX && self.dry_at.is_none_or(|at| at < newest)
-    }
-
-    /// Has it looked at again.
-    fn look_again(&mut self) {
-        self.dry_at = None;
     }
 
     /// Reads the next events. Where there are none now, everything up to `certain` was written, and where the recording has
@@ -210,7 +200,7 @@ impl Lane {
             };
             let next = match open {
                 Open::Growing(part) | Open::Closed(part) => {
-                    part.next_batch().map(|batch| batch.map(|batch| (part.path().to_owned(), batch)))
+                    part.next_batch().map(|batch| batch.map(|batch| (part.path.clone(), batch)))
                 }
                 Open::Whole(path, part) => {
                     part.next().transpose().map(|batch| batch.map(|batch| (path.clone(), batch)))

@@ -217,9 +217,9 @@ impl TableWriter {
     }
 
     fn is_full(&self, options: &WriterOptions) -> bool {
-        self.open.as_ref().is_some_and(|(_, open)| {
-            open.rows() >= options.rotate_rows || open.bytes() >= options.rotate_bytes
-        })
+        self.open
+            .as_ref()
+            .is_some_and(|(_, open)| open.rows >= options.rotate_rows || open.bytes >= options.rotate_bytes)
     }
 
     /// Closes the open part and has it converted.

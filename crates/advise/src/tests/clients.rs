@@ -9,7 +9,7 @@ use super::rule;
 fn batch_size_sent(bytes: u32, records: u32) -> Inputs {
     let mut traffic = Traffic::default();
     for at in 0..100 {
-        traffic.add(&produce("app", at, 1, bytes, records));
+        traffic.add(&(&produce("app", at, 1, bytes, records)).into());
     }
     Inputs { traffic: Ok(traffic), ..broker() }
 }
@@ -40,7 +40,7 @@ fn batch_size_is_silent_where_they_have_room_or_are_large_already() {
 fn linger_sent(every_ms: i64, bytes: u32, records: u32) -> Inputs {
     let mut traffic = Traffic::default();
     for at in 0..200 {
-        traffic.add(&produce("app", at * every_ms, 1, bytes, records));
+        traffic.add(&(&produce("app", at * every_ms, 1, bytes, records)).into());
     }
     Inputs { traffic: Ok(traffic), ..broker() }
 }
@@ -70,7 +70,7 @@ fn buffer_memory_sent(waited_ms: Option<i64>) -> Inputs {
         let mut request = produce("app", at * 10, 20, 1 << 20, 1_000);
         let made = waited_ms.map(|waited| request.last_seen() - Nanos::from_millis(waited));
         request.partitions[0].newest_record = made;
-        traffic.add(&request);
+        traffic.add(&(&request).into());
     }
     Inputs { traffic: Ok(traffic), ..broker() }
 }
@@ -111,7 +111,7 @@ fn buffer_memory_lacks_the_records_times_or_the_requests() {
 fn request_timeout_took(slowest_ms: i64, requests: i64) -> Inputs {
     let mut traffic = Traffic::default();
     for at in 0..requests {
-        traffic.add(&produce("app", at, if at < 20 { slowest_ms } else { 2 }, 100, 1));
+        traffic.add(&(&produce("app", at, if at < 20 { slowest_ms } else { 2 }, 100, 1)).into());
     }
     Inputs { traffic: Ok(traffic), ..broker() }
 }

@@ -34,7 +34,7 @@ fn device_saturation_what_waits_for_it_in_either_way_is_its_cost() {
 fn device_saturation_a_single_partition_is_on_one_device_however_many_there_are() {
     let mut inputs = device_saturation_busy(0.97);
     let mut traffic = Traffic::default();
-    traffic.add(&produce("app", 0, 1, 100, 1));
+    traffic.add(&(&produce("app", 0, 1, 100, 1)).into());
     inputs.traffic = Ok(traffic);
     let changes = fired(rule("device-saturation"), &inputs).changes;
     assert_eq!((&*changes[0].old, &*changes[0].new), ("1", "2"));

@@ -147,7 +147,7 @@ fn add(recording: &Recording, stats: &mut BrokerStats) -> Result<u64, Error> {
     if partial::threshold(&manifest.settings).is_some() {
         stats.files.mark_partial();
     }
-    let (requests, file_ops) = (recording.request_summaries()?, recording.file_op_summaries()?);
+    let (requests, file_ops) = (recording.request_columns()?, recording.file_op_columns()?);
     let (samples, verdicts) = (recording.host_samples(HostStats::is_counted)?, recording.causes()?);
     let BrokerStats { files, requests: of_requests, host, verdicts: of_verdicts, .. } = stats;
     let damaged = std::thread::scope(|threads| {

@@ -14,7 +14,8 @@ use analysis::source::ReadOptions;
 use analysis::{Analysis, EventSource, Output, file_error, input, source};
 use clap::Args;
 use compare::{Part, Setup};
-use model::{Event, Nanos, Request, Verdict};
+use model::row_summary::RequestColumns;
+use model::{Event, Nanos, Verdict};
 use page::{Collector, Page, RecordingData, RecordingInfo, html, markdown, perfetto};
 use report::advice::{AdviceReport, Views};
 use report::comparison::ComparisonData;
@@ -188,7 +189,7 @@ fn collect(
     let mut collector = Collector::new(began(source), slower_than);
     let AdviceTotals { traffic: mut advice_traffic, work: mut advice_work, mut costs } =
         AdviceTotals::without_files();
-    let mut requests = |requests: &[Request]| {
+    let mut requests = |requests: &[RequestColumns]| {
         if let Some(counter) = compared {
             counter.requests(requests);
         }

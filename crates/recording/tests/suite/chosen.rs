@@ -1,6 +1,7 @@
 //! Which rows are read where not all are: as looking at each row says, also of row groups that are not looked at row by row.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use model::row_summary::{FileOpSummary, RowChoice, RowFilter, RowSummary};
@@ -141,4 +142,33 @@ fn what_is_read_is_what_looking_at_each_row_chooses() {
             assert!(read.len() < 2_000, "{table:?}: {} events", read.len());
         }
     }
+}
+
+/// A filter with a fault of its own.
+struct Faulty;
+
+impl RowFilter for Faulty {
+    fn choose(&self, _row: &RowSummary) -> RowChoice {
+        panic!("a fault of the filter's own")
+    }
+}
+
+#[test]
+fn a_fault_of_the_caller_is_no_damage_of_the_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Writer::create(dir.path(), &Manifest::default(), WriterOptions::default()).unwrap();
+    (0..10).for_each(|n| writer.write(&file_op(n)).unwrap());
+    writer.finish(&Manifest { ended_ns: Some(1), ..Manifest::default() }).unwrap();
+    let recording = Recording::open(dir.path()).unwrap();
+    let filter: Arc<dyn RowFilter> = Arc::new(Faulty);
+    let selected = catch_unwind(AssertUnwindSafe(|| recording.events_selected(&filter).count()));
+    assert!(selected.is_err(), "{selected:?}");
+    let mut taken = 0;
+    let summarized = catch_unwind(AssertUnwindSafe(|| {
+        recording.row_summaries(Table::FileOps, Nanos::MIN, &mut |_| {
+            taken += 1;
+            panic!("a fault of the taker's own")
+        })
+    }));
+    assert!(summarized.is_err() && taken == 1);
 }

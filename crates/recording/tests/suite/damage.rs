@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use model::Event;
 use parquet::arrow::ArrowWriter;
-use recording::{Error, Manifest, Recording, Writer, WriterOptions};
+use recording::{Error, Manifest, Recording, Table, Writer, WriterOptions};
 
 use crate::samples::{numbered, off_cpu, read, request};
 
@@ -179,8 +179,12 @@ fn leftovers_of_a_kill_are_passed_over() {
 
 /// Replaces the losses by rows that no writer of ours made.
 fn plant(dir: &Path, columns: Vec<(&str, ArrayRef)>) {
+    plant_in(dir, "losses", columns);
+}
+
+fn plant_in(dir: &Path, table: &str, columns: Vec<(&str, ArrayRef)>) {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let file = File::create(dir.join("losses/part-00001.parquet")).unwrap();
+    let file = File::create(dir.join(table).join("part-00001.parquet")).unwrap();
     let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
@@ -225,4 +229,34 @@ fn a_part_with_other_columns_is_told() {
     let (events, errors) = salvage(dir.path());
     assert_eq!((events.len(), errors.len()), (80, 1));
     assert!(errors[0].to_string().contains("it has no column kind"), "{}", errors[0]);
+}
+
+#[test]
+fn a_waker_that_is_half_known_costs_the_waker_and_not_the_row() {
+    let texts = |texts: Vec<Option<&str>>| -> ArrayRef { Arc::new(StringArray::from(texts)) };
+    let numbers = |numbers: Vec<Option<u32>>| -> ArrayRef { Arc::new(UInt32Array::from(numbers)) };
+    let whole = || vec![Some(""); 3];
+    for woken_by_thread in [Some(vec![Some("kworker"), None, None]), None] {
+        let dir = finished();
+        let mut columns = vec![
+            ("start_ns", times(3)),
+            ("end_ns", times(3)),
+            ("pid", numbers(vec![Some(1); 3])),
+            ("tid", numbers(vec![Some(2); 3])),
+            ("thread", texts(whole())),
+            ("preempted", Arc::new(BooleanArray::from(vec![false; 3])) as ArrayRef),
+            ("stack", texts(whole())),
+            ("woken_by_tid", numbers(vec![Some(7), Some(7), None])),
+            ("woken_by_stack", texts(whole())),
+        ];
+        let wakers = woken_by_thread.iter().flatten().flatten().count();
+        columns.extend(woken_by_thread.map(|threads| ("woken_by_thread", texts(threads))));
+        plant_in(dir.path(), "off_cpu", columns);
+        fs::remove_file(dir.path().join("off_cpu/part-00002.parquet")).unwrap();
+        let recording = Recording::open(dir.path()).unwrap();
+        let read = recording.events_of(&[Table::OffCpu]).map(Result::unwrap).collect::<Vec<_>>();
+        let has_waker = |event: &&Event| matches!(event, Event::OffCpu(off) if off.waker.is_some());
+        assert_eq!((read.len(), read.iter().filter(has_waker).count()), (3, wakers));
+        assert!(recording.notes().iter().all(|note| !note.contains("left out")), "{:?}", recording.notes());
+    }
 }

@@ -136,5 +136,5 @@ fn what_is_no_recording_is_told_in_one_line() {
         r#"{"format":"brokerscope-recording","version":2,"later":1}"#,
     )
     .unwrap();
-    assert!(Recording::open(dir.path()).unwrap().unfinished());
+    assert!(Recording::open(dir.path()).unwrap().manifest().ended_ns.is_none());
 }
