@@ -1,6 +1,6 @@
 //! What a source could not see, and what it lost: what to know beside the verdicts.
 
-use diagnose::{Coverage, JoinStats, Summary};
+use diagnose::{JoinStats, Summary};
 use model::{LossKind, Nanos};
 use report::explanation::{Conclusion, Lag, Unobservable};
 
@@ -31,7 +31,7 @@ pub struct RestCounts {
 
 impl RestCounts {
     /// Puts the counts of all events in place of those of the selection.
-    pub fn add_to(&self, summary: &mut Summary) {
+    pub(crate) fn add_to(&self, summary: &mut Summary) {
         summary.requests = self.requests;
         summary.joins = self.joins.unwrap_or(summary.joins);
     }
@@ -91,9 +91,4 @@ const NO_REQUEST: &str =
 
 pub(crate) fn unobservable((what, why): (&str, &str)) -> Unobservable {
     Unobservable { what: what.to_owned(), why: why.to_owned() }
-}
-
-/// What was watched, by what was not.
-pub(crate) fn watched(missing: &[Unobservable]) -> Coverage {
-    Coverage::new(missing.iter().map(|missing| (&*missing.what, &*missing.why)))
 }

@@ -15,10 +15,11 @@ use report::Zone;
 pub use self::capture::Capture;
 pub use self::growing::GrowingRecording;
 #[cfg(feature = "live")]
-pub use self::live::{Live, LiveOptions, announce, broker, drop_privileges, missing, start_watch};
+pub use self::live::{Live, LiveOptions, announce, broker, drop_privileges, start_watch};
 pub use self::recording::{Recording, check_parts};
 use crate::gaps::Gaps;
 use crate::input::Evidence;
+use crate::recorder::plan::{self, Plan};
 use crate::{Error, Stop, Usage};
 
 /// What a source has next.
@@ -49,8 +50,16 @@ pub trait EventSource {
     /// How the engine works on this source.
     fn config(&self, slower_than: Nanos) -> Config;
 
+    /// What was to be seen, and what of it was.
+    fn plan(&self) -> &Plan {
+        &[]
+    }
+
     /// What was watched: the basis of doubts about a verdict.
-    fn watched(&self) -> Coverage;
+    fn watched(&self) -> Coverage {
+        let missing = plan::missing(self.plan());
+        Coverage::new(missing.iter().map(|missing| (&*missing.what, &*missing.why)))
+    }
 
     /// What the source could not see or read of what took so long. Complete after [`Step::End`].
     fn gaps(&mut self, slower_than: Nanos) -> Gaps;

@@ -13,7 +13,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -34,7 +34,7 @@ pub(crate) fn start(verbosity: &Verbosity) {
     let ours = filter_fn(move |event| is_ours(event.target()));
     let lines = tracing_subscriber::fmt::layer()
         .event_format(Lines { priorities: is_journal() })
-        .with_writer(StandardError)
+        .with_writer(|| StandardError)
         .with_filter(ours.and(level));
     tracing_subscriber::registry().with(lines).init();
 }
@@ -89,14 +89,6 @@ impl Visit for Message {
 
 /// Standard error, or what is held back.
 struct StandardError;
-
-impl<'w> MakeWriter<'w> for StandardError {
-    type Writer = Self;
-
-    fn make_writer(&'w self) -> Self {
-        Self
-    }
-}
 
 impl Write for StandardError {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {

@@ -40,6 +40,10 @@ impl Stat {
     }
 }
 
+/// What of this process is in memory, and all that it has mapped.
+const RESIDENT: &str = "VmRSS:";
+const VIRTUAL: &str = "VmSize:";
+
 /// `/proc/self/status`, as it was read.
 #[derive(Debug)]
 struct Status(String);
@@ -49,14 +53,7 @@ impl Status {
         Self(read("/proc/self/status"))
     }
 
-    fn resident_bytes(&self) -> Option<u64> {
-        self.bytes("VmRSS:")
-    }
-
-    fn virtual_bytes(&self) -> Option<u64> {
-        self.bytes("VmSize:")
-    }
-
+    /// A size.
     fn bytes(&self, key: &str) -> Option<u64> {
         let line = self.0.lines().find_map(|line| line.strip_prefix(key))?;
         line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
@@ -84,7 +81,7 @@ impl OverheadMeter {
         }
         let now = (Instant::now(), Stat::read().cpu_seconds()?);
         let (at, before) = self.before.replace(now)?;
-        let resident_bytes = Status::read().resident_bytes()?;
+        let resident_bytes = Status::read().bytes(RESIDENT)?;
         Some(Overhead { processors: (now.1 - before) / at.elapsed().as_secs_f64(), resident_bytes })
     }
 }
@@ -119,8 +116,8 @@ impl OwnProcess {
         let cost = self.programs.as_ref().map(sum);
         ProcessUsage {
             cpu_seconds: Stat::read().cpu_seconds(),
-            resident_bytes: status.resident_bytes(),
-            virtual_bytes: status.virtual_bytes(),
+            resident_bytes: status.bytes(RESIDENT),
+            virtual_bytes: status.bytes(VIRTUAL),
             open_fds: fs::read_dir("/proc/self/fd").ok().map(|fds| fds.count() as u64),
             start_time_seconds: self.start_time_seconds,
             bpf_seconds: cost.map(|cost| cost.run_time_ns as f64 / 1e9),
@@ -155,7 +152,7 @@ fn program(fdinfo: &str) -> Option<(u32, Cost)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, OwnProcess, Stat, Status, program};
+    use super::{Cost, OwnProcess, RESIDENT, Stat, Status, VIRTUAL, program};
 
     #[test]
     fn names_with_anything_in_them_are_passed_over() {
@@ -169,10 +166,10 @@ mod tests {
     #[test]
     fn memory_is_told_in_bytes() {
         let status = |text: &str| Status(text.to_owned());
-        assert_eq!(status("Name:\tx\nVmRSS:\t    12 kB\n").resident_bytes(), Some(12_288));
+        assert_eq!(status("Name:\tx\nVmRSS:\t    12 kB\n").bytes(RESIDENT), Some(12_288));
         let both = status("Name:\tx\nVmRSS:\t    34816 kB\nVmSize:\t 1 kB\nVmSwap:\t0 kB\n");
-        assert_eq!((both.resident_bytes(), both.virtual_bytes()), (Some(34 << 20), Some(1024)));
-        assert_eq!(status("").resident_bytes(), None);
+        assert_eq!((both.bytes(RESIDENT), both.bytes(VIRTUAL)), (Some(34 << 20), Some(1024)));
+        assert_eq!(status("").bytes(RESIDENT), None);
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(crate) fn read<R: Reader>(
     let mut recording = open_tables(directory, tables, &options)?;
     let mut reader = start(&Input {
         log_dirs: scope.target.log_dirs_or(&recording.log_dirs()),
-        off_cpu: recording.sees(plan::OFF_CPU),
+        off_cpu: plan::sees(recording.plan(), plan::OFF_CPU),
         pace: Pace::AllThere,
         span: recording.span(),
         partial: recording.partial_from().is_some(),
@@ -86,7 +86,7 @@ mod live {
     use report::quantity::{format_count, format_count_of};
     use watch::{Jfr, WatchSummary};
 
-    use super::{Event, Input, Pace, Reader, drive, plan};
+    use super::{Event, EventSource as _, Input, Pace, Reader, drive, plan};
     use crate::args::{Scope, Source};
 
     /// The longest wait for an event.
@@ -118,7 +118,7 @@ mod live {
         }
         let mut reader = start(&Input {
             log_dirs: scope.target.log_dirs_or(&live.broker().log_dirs),
-            off_cpu: live.sees(plan::OFF_CPU),
+            off_cpu: plan::sees(live.plan(), plan::OFF_CPU),
             pace: Pace::AsTheyCome,
             span: None,
             partial: false,

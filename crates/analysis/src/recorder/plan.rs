@@ -3,19 +3,38 @@
 use report::explanation::Unobservable;
 
 /// How the plan marks what was seen.
-pub const SEEN: &str = "seen: ";
+const SEEN: &str = "seen: ";
 /// How the plan marks what could not be seen.
-pub const MISSING: &str = "missing: ";
+const MISSING: &str = "missing: ";
 /// Writes to files.
 pub const FILE_WRITES: &str = "file-writes";
 /// Threads off the CPU.
 pub const OFF_CPU: &str = "off-cpu";
 
-type Plan = [(String, String)];
+/// What was to be seen, and by what means it was, or why not.
+pub type Plan = [(String, String)];
+
+/// A watch's plan, as a manifest keeps it.
+#[cfg(feature = "live")]
+pub fn of_watch(plan: &[watch::Purpose]) -> Vec<(String, String)> {
+    let line = |of: &watch::Purpose| {
+        let outcome = match &of.outcome {
+            watch::Outcome::Active(how) => format!("{SEEN}{how}"),
+            watch::Outcome::Missing(why) => format!("{MISSING}{why}"),
+        };
+        (of.purpose.clone(), outcome)
+    };
+    plan.iter().map(line).collect()
+}
+
+/// Whether each thing was seen.
+pub fn seen(plan: &Plan) -> impl Iterator<Item = (&String, bool)> {
+    plan.iter().map(|(what, outcome)| (what, outcome.starts_with(SEEN)))
+}
 
 /// Whether something was seen.
 pub fn sees(plan: &Plan, purpose: &str) -> bool {
-    plan.iter().any(|(what, outcome)| what == purpose && outcome.starts_with(SEEN))
+    seen(plan).any(|(what, is_seen)| what == purpose && is_seen)
 }
 
 /// What could not be seen, and why.

@@ -4,12 +4,13 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use diagnose::{Config, Coverage};
+use diagnose::Config;
 use model::Nanos;
 use recording::Tail;
 
 use super::{EventSource, Recording, Step};
 use crate::gaps::Gaps;
+use crate::recorder::plan::Plan;
 use crate::{Error, Stop};
 
 /// How often to look for more.
@@ -31,7 +32,7 @@ pub struct GrowingRecording {
 
 impl GrowingRecording {
     pub(super) fn new(recording: Recording, stop: Stop) -> Self {
-        let follow = Tail::start(recording.reader());
+        let follow = Tail::start(&recording.reader);
         Self { recording, follow, stop, last_event: Instant::now(), silent: false, ended: false }
     }
 
@@ -47,7 +48,7 @@ impl GrowingRecording {
     fn wait(&mut self) {
         if !self.silent && self.last_event.elapsed() >= SILENT_AFTER {
             self.silent = true;
-            let recording = self.recording.reader().dir().display();
+            let recording = self.recording.reader.dir().display();
             let seconds = SILENT_AFTER.as_secs();
             tracing::info!(
                 "{recording}: nothing was written for {seconds} s: its recorder may be gone; Ctrl-C ends this"
@@ -82,8 +83,8 @@ impl EventSource for GrowingRecording {
         self.recording.config(slower_than)
     }
 
-    fn watched(&self) -> Coverage {
-        self.recording.watched()
+    fn plan(&self) -> &Plan {
+        self.recording.plan()
     }
 
     fn gaps(&mut self, slower_than: Nanos) -> Gaps {

@@ -7,13 +7,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use broker::Broker;
-use diagnose::{Config, Coverage};
+use diagnose::Config;
 use model::{BrokerChange, BrokerState, Event, LossKind, Nanos, Pid};
-use report::explanation::Unobservable;
-use watch::{Jfr, Memory, Outcome, Packets, Purpose, Watch, WatchSummary};
+use watch::{Jfr, Memory, Outcome, Packets, Watch, WatchSummary};
 
 use super::{EventSource, Pause, Step};
-use crate::gaps::{self, Gaps};
+use crate::gaps::Gaps;
+use crate::recorder::plan::{self, Plan};
 use crate::{Error, Stop};
 
 /// Events taken between two looks at the clock and the signals.
@@ -78,7 +78,8 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         memory: options.memory,
     });
     if !watch.sees_anything() {
-        let mut reasons: Vec<_> = missing(watch.plan()).into_iter().map(|missing| missing.why).collect();
+        let missing = plan::missing(&plan::of_watch(watch.plan()));
+        let mut reasons: Vec<_> = missing.into_iter().map(|missing| missing.why).collect();
         reasons.dedup();
         let (pid, reasons) = (broker.pid, reasons.join("; "));
         return Err(Error::input(format!(
@@ -103,15 +104,6 @@ pub fn drop_privileges(output: Option<&Path>) {
     if let Err(error) = watch::drop_unneeded_capabilities(output) {
         tracing::warn!("capabilities that are not needed any more could not be given away: {error}");
     }
-}
-
-/// What a plan says is missing.
-pub fn missing(plan: &[Purpose]) -> Vec<Unobservable> {
-    let missing = plan.iter().filter_map(|purpose| match &purpose.outcome {
-        Outcome::Missing(why) => Some(Unobservable { what: purpose.purpose.clone(), why: why.clone() }),
-        Outcome::Active(_) => None,
-    });
-    missing.collect()
 }
 
 impl State {
@@ -148,7 +140,8 @@ impl Drop for Live {
 pub struct Live {
     state: State,
     broker: Broker,
-    plan: Vec<Purpose>,
+    /// What is seen and what is not.
+    plan: Vec<(String, String)>,
     options: LiveOptions,
     sees_files: bool,
     /// When to end; none where [`Live::end`] says so.
@@ -175,7 +168,7 @@ impl Live {
         let watch = start_watch(&broker, &options)?;
         drop_privileges(None);
         Ok(Self {
-            plan: watch.plan().to_vec(),
+            plan: plan::of_watch(watch.plan()),
             sees_files: watch.sees_files(),
             state: State::Watching(Box::new(watch)),
             broker,
@@ -191,23 +184,13 @@ impl Live {
         &self.broker
     }
 
-    /// What is seen and what is not.
-    pub fn plan(&self) -> &[Purpose] {
-        &self.plan
-    }
-
-    /// Whether this is seen.
-    pub fn sees(&self, purpose: &str) -> bool {
-        self.plan.iter().any(|of| of.purpose == purpose && matches!(of.outcome, Outcome::Active(_)))
-    }
-
     /// Reports what is in the way of each of several means to see the same; nothing where one of them works.
     pub fn unseen(&self, means: &[&str]) -> Vec<String> {
-        if means.iter().any(|purpose| self.sees(purpose)) {
+        if means.iter().any(|purpose| plan::sees(&self.plan, purpose)) {
             return Vec::new();
         }
         let missing =
-            missing(&self.plan).into_iter().filter(|missing| means.contains(&missing.what.as_str()));
+            plan::missing(&self.plan).into_iter().filter(|missing| means.contains(&missing.what.as_str()));
         missing.map(|missing| format!("not seen: {}: {}", missing.what, missing.why)).collect()
     }
 
@@ -274,14 +257,14 @@ impl EventSource for Live {
         if matches!(self.options.jvm, None | Some(Jfr::Never)) { live } else { live.with_jvm() }
     }
 
-    fn watched(&self) -> Coverage {
-        gaps::watched(&missing(&self.plan))
+    fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     fn gaps(&mut self, _slower_than: Nanos) -> Gaps {
         let losses = self.ended.iter().map(|ended| (LossKind::EventsDropped, ended.unreported)).collect();
         let notes = self.ended.as_ref().map(notes).unwrap_or_default();
-        Gaps { unobservable: missing(&self.plan), losses, notes, ..Gaps::default() }
+        Gaps { unobservable: plan::missing(&self.plan), losses, notes, ..Gaps::default() }
     }
 }
 

@@ -4,15 +4,16 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use diagnose::{Config, Coverage};
+use diagnose::Config;
 use model::{Event, Nanos};
-use recording::{Error as ReadError, Manifest, Recording as Reader, Table};
+use recording::{Error as ReadError, Recording as Reader, Table};
 
 use super::{EventSource, ReadOptions, Step};
 use crate::bucket::{Copy, with_urls};
 use crate::flight_recordings::FlightRecordings;
 use crate::gaps::{self, Gaps, RestCounts};
-use crate::recorder::{self, partial, plan};
+use crate::recorder::plan::{self, Plan};
+use crate::recorder::{self, partial};
 use crate::selective_read::SelectiveRead;
 use crate::{Error, input};
 
@@ -33,7 +34,8 @@ enum Reading {
 
 /// A recording.
 pub struct Recording {
-    reader: Reader,
+    /// What reads it, and knows its manifest.
+    pub reader: Reader,
     /// The copy that is read, if the recording is in a bucket.
     _copy: Option<Copy>,
     reading: Reading,
@@ -76,10 +78,6 @@ impl Recording {
         Self { tables: Some(tables.to_vec()), ..self }
     }
 
-    pub(super) fn reader(&self) -> &Reader {
-        &self.reader
-    }
-
     /// Reads the manifest again, after the recorder has ended.
     pub(super) fn reopen(&mut self) {
         match Reader::open(self.reader.dir()) {
@@ -110,29 +108,9 @@ impl Recording {
         self.flight_recordings.next().map_or(Step::End, Step::Event)
     }
 
-    /// What the recorder wrote about it.
-    pub fn manifest(&self) -> &Manifest {
-        self.reader.manifest()
-    }
-
-    /// Where it is read.
-    pub fn dir(&self) -> &Path {
-        self.reader.dir()
-    }
-
-    /// What is to know of how it can be read.
-    pub fn reader_notes(&self) -> Vec<String> {
-        self.reader.notes()
-    }
-
     /// The broker's log dirs, as the recorder saw them.
     pub fn log_dirs(&self) -> Vec<PathBuf> {
         self.reader.manifest().broker.as_ref().map(|broker| broker.log_dirs.clone()).unwrap_or_default()
-    }
-
-    /// Whether the plan says that this was seen.
-    pub fn sees(&self, purpose: &str) -> bool {
-        plan::sees(&self.reader.manifest().plan, purpose)
     }
 
     /// How long it lasted, if the manifest says so.
@@ -184,7 +162,7 @@ impl Recording {
         notes.extend(recorder::notes(self.reader.manifest(), &self.zone));
         if self.tables.is_some() && !self.any && self.damaged.is_empty() {
             notes.push("the recording holds nothing of this".to_owned());
-            let missing = plan::missing(&self.reader.manifest().plan);
+            let missing = plan::missing(self.plan());
             notes.extend(missing.iter().map(|missing| {
                 format!("not seen when this was recorded: {}: {}", missing.what, missing.why)
             }));
@@ -212,18 +190,18 @@ impl EventSource for Recording {
 
     fn config(&self, slower_than: Nanos) -> Config {
         // Joins of a partial recording's quick requests would find nothing and say nothing.
-        let file_ops_observed =
-            self.partial_from().is_none() && (self.sees(plan::FILE_WRITES) || self.has(&[Table::FileOps]));
+        let file_ops_observed = self.partial_from().is_none()
+            && (plan::sees(self.plan(), plan::FILE_WRITES) || self.has(&[Table::FileOps]));
         Config { file_ops_observed, ..Config::replay(slower_than) }
     }
 
-    fn watched(&self) -> Coverage {
-        gaps::watched(&plan::missing(&self.reader.manifest().plan))
+    fn plan(&self) -> &Plan {
+        &self.reader.manifest().plan
     }
 
     fn gaps(&mut self, slower_than: Nanos) -> Gaps {
         let jvm_seen = !self.flight_recordings.is_none() || self.has(&[Table::LockWaits, Table::JvmPauses]);
-        let mut unobservable = plan::missing(&self.reader.manifest().plan);
+        let mut unobservable = plan::missing(self.plan());
         unobservable.push(gaps::unobservable(if jvm_seen { gaps::QUEUES } else { gaps::JVM }));
         let mut notes = self.notes();
         if let Some(threshold) = self.partial_from().filter(|threshold| slower_than < *threshold) {

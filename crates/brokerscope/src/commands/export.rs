@@ -185,14 +185,10 @@ fn serve(server: Server, exporter: Exporter, measured: bool) -> anyhow::Result<A
 /// The broker that runs here, until it is time to stop.
 #[cfg(feature = "live")]
 mod live {
-    use std::path::PathBuf;
-
     use analysis::source::{Live, LiveOptions, Pause};
     use analysis::{EventSource as _, Step, Stop};
-    use export::LogDir;
-    use watch::Outcome;
 
-    use super::{BrokerInfo, Export, Exporter, MetricsService, Server, StdDuration, finish_traces, serve};
+    use super::{Export, Exporter, MetricsService, Server, StdDuration, finish_traces, replay, serve};
     use crate::commands::record::manifest;
 
     /// Between two bursts: to be woken for every batch costs more, and nobody asks more often than that.
@@ -211,7 +207,8 @@ mod live {
                 "the kernel does not measure BPF programs: that takes CAP_SYS_ADMIN and Linux 5.8"
             );
         }
-        let exporter = args.exporter(live.config(args.service.scope.slow.slower_than), info(&live))?;
+        let info = replay::info(&manifest::of_live(live.broker(), live.plan()));
+        let exporter = args.exporter(live.config(args.service.scope.slow.slower_than), info)?;
         let service = serve(server, exporter, measuring.is_some())?;
         let pid = live.broker().pid;
         tracing::info!("exporting what is seen of broker {pid}{}", args.service.length.until());
@@ -245,22 +242,6 @@ mod live {
         service.set_ready(if is_watched { Ok(()) } else { Err(GONE.to_owned()) });
         if pause.drained {
             std::thread::sleep(PAUSE);
-        }
-    }
-
-    fn info(live: &Live) -> BrokerInfo {
-        let host = manifest::host();
-        let located = |dir: &PathBuf| {
-            Some(LogDir { device: watch::device_of(dir)?, path: dir.to_string_lossy().into_owned() })
-        };
-        let seen = |outcome: &Outcome| matches!(outcome, Outcome::Active(_));
-        BrokerInfo {
-            log_dirs: live.broker().log_dirs.iter().filter_map(located).collect(),
-            node_id: live.broker().node_id,
-            host: host.name,
-            kernel: host.kernel,
-            plan: live.plan().iter().map(|of| (of.purpose.clone(), seen(&of.outcome))).collect(),
-            ..BrokerInfo::default()
         }
     }
 }

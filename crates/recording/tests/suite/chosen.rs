@@ -144,7 +144,7 @@ fn what_is_read_is_what_looking_at_each_row_chooses() {
     }
 }
 
-/// A filter with a fault of its own.
+/// A filter that panics.
 struct Faulty;
 
 impl RowFilter for Faulty {

@@ -88,11 +88,13 @@ fn hook_shown(hook: &Hook) -> HookRow {
     HookRow {
         purpose: hook.purpose.as_str().to_owned(),
         mechanism: hook.describe(),
-        missing: match &hook.state {
-            State::Use => None,
-            State::Missing { why, .. } => Some(why.clone()),
-        },
+        missing: missing(&hook.state),
     }
+}
+
+/// Why something cannot be seen.
+pub(super) fn missing(state: &State) -> Option<String> {
+    if let State::Missing { why, .. } = state { Some(why.clone()) } else { None }
 }
 
 /// One for all that lack the same.

@@ -4,10 +4,11 @@
 use std::path::Path;
 
 use jvm::{Error, Machine, flight, may_act_as};
+use probes::Facts;
 use probes::jvm::{JvmFacts, JvmHook, JvmPlan};
-use probes::{Facts, State};
 use report::doctor::{Examination, Fact, Hook, Remedy};
 
+use super::host::{by_reason, missing};
 use super::{fact, remedy};
 
 /// What `record`'s plan calls them.
@@ -23,11 +24,10 @@ pub(super) fn examine(examination: &mut Examination) {
     for broker in &mut examination.brokers {
         let jvm = JvmFacts::survey(broker.pid);
         let plan = JvmPlan::choose(&host, &jvm);
-        let asking = examine_attach(broker.pid, jvm.library.as_deref().ok());
-        broker.facts.extend(asking.facts);
-        examination.hooks.extend(asking.hooks);
-        examination.remedies.extend(asking.remedies);
-        broker.facts.extend(facts_shown(&jvm));
+        let attach = examine_attach(broker.pid, jvm.library.as_deref().ok());
+        broker.facts.extend(attach.facts.into_iter().chain(facts_shown(&jvm)));
+        examination.hooks.extend(attach.hooks);
+        examination.remedies.extend(attach.remedies);
         examination.hooks.extend(plan.hooks.iter().map(|hook| hook_shown(broker.pid, hook)));
         examination.remedies.extend(remedies(broker.pid, &plan));
     }
@@ -50,31 +50,21 @@ fn hook_shown(pid: u32, hook: &JvmHook) -> Hook {
     Hook {
         purpose: hook.purpose.as_str().to_owned(),
         mechanism: format!("{} of broker {pid}", hook.describe()),
-        missing: match &hook.state {
-            State::Use => None,
-            State::Missing { why, .. } => Some(why.clone()),
-        },
+        missing: missing(&hook.state),
     }
 }
 
 /// One for all purposes that lack the same.
 fn remedies(pid: u32, plan: &JvmPlan) -> Vec<Remedy> {
     let states = plan.hooks.iter().map(|hook| (hook.purpose.as_str(), &hook.state));
-    let remedies = super::host::by_reason(states).into_iter().map(|(purposes, why, action)| {
+    let remedies = by_reason(states).into_iter().map(|(purposes, why, action)| {
         remedy(format!("{purposes} of broker {pid} cannot be seen by USDT: {why}"), action)
     });
     remedies.collect()
 }
 
-/// What was found of one broker.
-struct AttachFacts {
-    facts: Vec<Fact>,
-    hooks: Vec<Hook>,
-    remedies: Vec<Remedy>,
-}
-
 /// Looks at the JVM of a process whose `libjvm.so` is here, where it is known.
-fn examine_attach(pid: u32, library: Option<&Path>) -> AttachFacts {
+fn examine_attach(pid: u32, library: Option<&Path>) -> Examination {
     let machine = Machine::of(pid);
     let answers = machine.as_ref().map_err(ToString::to_string).and_then(|machine| {
         machine.check_attachable().and_then(|()| may_act_as(machine)).map_err(|error| error.to_string())
@@ -100,13 +90,14 @@ fn examine_attach(pid: u32, library: Option<&Path>) -> AttachFacts {
                      broker; or run it with JDK 25 or newer",
         ));
     }
-    AttachFacts {
+    Examination {
         facts: attach_facts(&answers, &recorded),
         hooks: vec![
             hook(NAMES, "attach protocol", &answers),
             hook(WAITS, "Flight Recorder, by attach protocol,", &recorded),
         ],
         remedies,
+        ..Examination::default()
     }
 }
 

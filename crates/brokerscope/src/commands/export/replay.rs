@@ -51,7 +51,8 @@ pub(super) fn run(args: &Export, directory: &Path, server: Server) -> anyhow::Re
     Ok(source.check()?)
 }
 
-fn info(manifest: &Manifest) -> BrokerInfo {
+/// What metrics say of the host and the broker.
+pub(super) fn info(manifest: &Manifest) -> BrokerInfo {
     let broker = manifest.broker.as_ref();
     let dirs = broker.iter().flat_map(|broker| broker.log_dir_devices.iter().zip(&broker.log_dirs));
     let log_dirs = dirs.filter_map(|(device, dir)| {
@@ -62,11 +63,7 @@ fn info(manifest: &Manifest) -> BrokerInfo {
         node_id: broker.and_then(|broker| broker.node_id),
         host: manifest.host.name.clone(),
         kernel: manifest.host.kernel.clone(),
-        plan: manifest
-            .plan
-            .iter()
-            .map(|(of, outcome)| (of.clone(), outcome.starts_with(plan::SEEN)))
-            .collect(),
+        plan: plan::seen(&manifest.plan).map(|(of, is_seen)| (of.clone(), is_seen)).collect(),
         ..BrokerInfo::default()
     }
 }

@@ -5,13 +5,12 @@ use std::fs;
 use std::thread::available_parallelism;
 
 use analysis::recorder::partial::PARTIAL;
-use analysis::recorder::plan::{MISSING, SEEN};
-use analysis::recorder::{broker_settings, host_facts};
+use analysis::recorder::{broker_settings, host_facts, plan};
 use broker::Broker;
 use recording::{Clock, Host, Jvm, Manifest};
+use watch::Watch;
 use watch::admin::{self, EffectiveConfig};
 use watch::read_host_facts;
-use watch::{Outcome, Purpose, Watch};
 
 use super::Record;
 
@@ -36,7 +35,7 @@ pub(super) fn at_start(
         host: host(),
         broker: Some(recording::Broker { settings_in_force, ..watched(broker, watch.jvm_version()) }),
         clock: Clock { offset_ns: offset.as_ns(), pairs: vec![pair(started)] },
-        plan: watch.plan().iter().map(plan_line).collect(),
+        plan: plan::of_watch(watch.plan()),
         settings,
         ..Manifest::default()
     }
@@ -47,16 +46,8 @@ pub(super) fn pair(pair: model::clock::ClockPair) -> recording::ClockPair {
     recording::ClockPair { monotonic_ns: pair.monotonic_ns, realtime_ns: pair.realtime_ns }
 }
 
-fn plan_line(purpose: &Purpose) -> (String, String) {
-    let outcome = match &purpose.outcome {
-        Outcome::Active(how) => format!("{SEEN}{how}"),
-        Outcome::Missing(why) => format!("{MISSING}{why}"),
-    };
-    (purpose.purpose.clone(), outcome)
-}
-
 /// This host.
-pub(in crate::commands) fn host() -> Host {
+fn host() -> Host {
     let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     Host {
         name: line("/proc/sys/kernel/hostname"),
@@ -64,6 +55,11 @@ pub(in crate::commands) fn host() -> Host {
         machine: std::env::consts::ARCH.to_owned(),
         cpus: available_parallelism().map_or(0, |cpus| cpus.get() as u32),
     }
+}
+
+/// A manifest with nothing but what the metrics of a live watch say of the host and the broker.
+pub(in crate::commands) fn of_live(broker: &Broker, plan: &plan::Plan) -> Manifest {
+    Manifest { host: host(), broker: Some(watched(broker, None)), plan: plan.to_vec(), ..Manifest::default() }
 }
 
 fn watched(broker: &Broker, jvm_version: Option<&str>) -> recording::Broker {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use analysis::recorder::plan;
-use analysis::source::{Live as Source, LiveOptions, missing};
+use analysis::source::{Live as Source, LiveOptions};
 use analysis::{Analysis, EventSource as _, Output, Step};
 use model::Nanos;
 use top::{BrokerInfo, Progress, State};
@@ -43,8 +43,8 @@ fn info(args: &Top, source: &Source) -> BrokerInfo {
             .map_or_else(|| format!("broker, process {pid}"), |id| format!("broker {id}, process {pid}")),
         slower_than: args.scope.slow.slower_than,
         zone: args.scope.presentation.times.zone(),
-        off_cpu: source.sees(plan::OFF_CPU),
-        unobservable: missing(source.plan()),
+        off_cpu: plan::sees(source.plan(), plan::OFF_CPU),
+        unobservable: plan::missing(source.plan()),
     }
 }
 

@@ -28,11 +28,11 @@ pub(super) fn run(args: &Top, dir: &Path) -> anyhow::Result<()> {
     // Before signals are heeded: one ends a download at once.
     let mut source = source::open_recording(dir, &options)?;
     let stop = stop()?;
-    let manifest = source.manifest();
+    let manifest = source.reader.manifest();
     let mut state = State::new(info(args, manifest));
     let end = Nanos(manifest.ended_ns.unwrap_or(0));
-    let verdicts = Verdicts::of(args.scope.slow.slower_than, source.dir(), &options)?;
-    source.reader_notes().into_iter().for_each(|note| state.note(note));
+    let verdicts = Verdicts::of(args.scope.slow.slower_than, source.reader.dir(), &options)?;
+    source.reader.notes().into_iter().for_each(|note| state.note(note));
     let mut replay = Replay {
         source: &mut source,
         next: None,
@@ -50,14 +50,12 @@ pub(super) fn run(args: &Top, dir: &Path) -> anyhow::Result<()> {
 fn info(args: &Top, manifest: &Manifest) -> BrokerInfo {
     let id = manifest.broker.as_ref().and_then(|broker| broker.node_id);
     let broker = id.map_or_else(|| "broker".to_owned(), |id| format!("broker {id}"));
-    let unobservable = plan::missing(&manifest.plan);
-    let planned = manifest.plan.iter().any(|(what, _)| what == plan::OFF_CPU);
     BrokerInfo {
         broker: format!("{broker} on {}", manifest.host.name),
         slower_than: args.scope.slow.slower_than,
         zone: args.scope.presentation.times.zone(),
-        off_cpu: planned && !unobservable.iter().any(|missing| missing.what == plan::OFF_CPU),
-        unobservable,
+        off_cpu: plan::sees(&manifest.plan, plan::OFF_CPU),
+        unobservable: plan::missing(&manifest.plan),
     }
 }
 
