@@ -86,6 +86,7 @@ impl Flags {
 
 /// What is said on standard error.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct Verbosity {
     /// Print only data, warnings and errors.
     #[arg(long, global = true, display_order = 900)]
@@ -97,6 +98,7 @@ pub(crate) struct Verbosity {
 
 /// What to look at.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Filter")]
 pub(crate) struct Filter {
     /// Show only the broker's port (repeatable); without it, any that speaks Kafka.
     #[arg(id = "port", long, value_name = "PORT")]
@@ -133,6 +135,7 @@ impl Filter {
 
 /// Which broker it is about.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Input")]
 pub(crate) struct Target {
     /// Watch this broker's process; without it, the broker that runs here.
     #[arg(long, value_name = "PID")]
@@ -175,6 +178,7 @@ impl Target {
 
 /// How long to go on.
 #[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Input")]
 pub(crate) struct Duration {
     /// Stop after this time (live).
     #[arg(id = "for", long, value_name = "TIME", value_parser = quantity::time)]
@@ -191,6 +195,7 @@ impl Duration {
 
 /// What is slow.
 #[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Filter")]
 pub(crate) struct Slow {
     /// Show only what took at least this long.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
@@ -199,6 +204,7 @@ pub(crate) struct Slow {
 
 /// How many to show.
 #[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Filter")]
 pub(crate) struct Top {
     /// Show only the N slowest, slowest first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000).map(|n| n as usize))]
@@ -207,6 +213,7 @@ pub(crate) struct Top {
 
 /// Where packets are captured.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Input")]
 pub(crate) struct Interface {
     /// Capture on this network interface (live).
     #[arg(long, value_name = "IFACE", default_value = "any")]
@@ -224,6 +231,7 @@ pub(crate) struct MaxMemory {
 
 /// A recording instead of a live broker.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Input")]
 pub(crate) struct From {
     /// Read a recording instead of watching live.
     #[arg(long, value_name = "RECORDING")]
@@ -265,6 +273,7 @@ impl Source {
 
 /// What the JVM of a watched broker is asked.
 #[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "JVM")]
 pub(crate) struct Jvm {
     /// Ask the broker's JVM nothing (live): threads have the 15 characters of their names that the kernel keeps.
     #[arg(long)]
@@ -300,6 +309,7 @@ impl Jvm {
 
 /// Flight Recorder's files.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "JVM")]
 pub(crate) struct JfrFiles {
     /// Use these recordings of JDK Flight Recorder too, which were made of the broker at the same time on the same
     /// host (several after one --jfr).
@@ -309,6 +319,7 @@ pub(crate) struct JfrFiles {
 
 /// Thread dumps.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "JVM")]
 pub(crate) struct DumpFiles {
     /// Use thread dumps of the broker too: jstack, jcmd PID Thread.print, javacores (several after one --dump).
     #[arg(long, value_name = "FILE", num_args = 1..)]
@@ -317,6 +328,7 @@ pub(crate) struct DumpFiles {
 
 /// How fast a recording is replayed.
 #[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Input")]
 pub(crate) struct Speed {
     /// Replay the recording this many times as fast as it was recorded.
     #[arg(long, value_name = "TIMES", requires = "from", value_parser = quantity::speed)]
@@ -325,6 +337,7 @@ pub(crate) struct Speed {
 
 /// How it is shown.
 #[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct Presentation {
     /// Write in this format; json is one object a line.
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -338,6 +351,7 @@ pub(crate) struct Presentation {
 
 /// How times are shown.
 #[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct Times {
     /// Show times in UTC instead of local time.
     #[arg(long)]

@@ -60,9 +60,9 @@ commands! {
     Requests(requests::Requests),
     /// List file operations of the broker.
     Io(io::Io),
-    /// Rank files by what is read and written.
+    /// Rank files by bytes read and written.
     Files(files::Files),
-    /// List journal commits and calls of file-system functions, side by side in time.
+    /// List journal commits and the kernel functions that waited for them.
     Kernel(kernel::Kernel),
     /// List waits for locks, with their holders.
     Locks(locks::Locks),

@@ -13,6 +13,7 @@ use crate::args::Filter;
 
 /// Which requests to show, of those that the filter lets through.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Filter")]
 pub(crate) struct Selection {
     /// Show only this client: its client id (`*` at an end for any more, as in app-*), its address, or
     /// address:port (repeatable).

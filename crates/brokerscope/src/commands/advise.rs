@@ -35,10 +35,9 @@ const FILE_ONLY: &str =
 /// `advise`.
 #[derive(Debug, Args)]
 #[command(mut_arg("for", |flag| flag.conflicts_with("input")))]
-#[command(
-    after_help = "Each piece of advice says what was seen, the setting with its old and new value, what that cost slow
-requests here, the risk, and by which comparison to see whether it helped. Where something is not known,
-advice that needs it is left out and one line says so. Nothing on the host is changed.
+#[command(after_help = "Each finding says what was seen, the setting with its old and new value, what
+it cost slow requests here, the risk, and the comparison that verifies it. A
+rule that lacks an input says so in one line. Nothing on the host is changed.
 
 Examples:
   brokerscope advise DIR
@@ -46,20 +45,19 @@ Examples:
   brokerscope advise --all
   brokerscope advise server.properties --dump threads-*.txt
   brokerscope advise DIR --explain journal-commit
-  brokerscope advise DIR --format json | jq -r 'select(.type == \"advice\") | .changes[0].setting'"
-)]
+  brokerscope advise DIR --format json | jq -r .changes[0].setting")]
 pub(crate) struct Advise {
     /// A recording's directory, or a server.properties; without it, the broker that runs here.
     #[arg(value_name = "INPUT")]
     input: Option<PathBuf>,
     /// Take the broker's settings from this server.properties.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Input", value_name = "FILE")]
     properties: Option<PathBuf>,
     /// Take the JVM's options from this file: its command line, as ps shows it.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "JVM", value_name = "FILE")]
     jvm_options: Option<PathBuf>,
     /// Show also the rules that have nothing to advise, and why not.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     all: bool,
     /// Explain one rule: when it speaks, where its threshold comes from, and what it says of INPUT.
     #[arg(long, value_name = "RULE", value_parser = PossibleValuesParser::new(RULES.iter().map(|rule| rule.name)), hide_possible_values = true, conflicts_with = "all")]

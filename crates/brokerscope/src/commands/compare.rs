@@ -27,15 +27,15 @@ use configurations::RunPath;
 
 /// `compare`.
 #[derive(Debug, Args)]
-#[command(after_help = "Each CONFIGURATION is a recording, a directory that holds the repetitions of one, or
-NAME=DIR,DIR... for repetitions and names of your own. Behind a directory, @10s-20s takes only that part
-of the run, from the first request on (@10s- and @-20s too): one recording compares with itself before
-and after a change. The first one is the base.
+#[command(after_help = "A CONFIGURATION is a recording, a directory with several runs of one
+configuration, or NAME=DIR,DIR... for names and runs of your choice. The first
+one is the base. After a directory, @10s-20s takes only that part of the run
+(@10s- and @-20s too): a recording compares with itself, before and after.
 
 Examples:
   brokerscope compare before/ after/ --slo 65ms
   brokerscope compare ext4=a1,a2,a3 xfs=b1,b2,b3 -o compare.html
-  brokerscope compare before=DIR@-60s after=DIR@60s- --api fetch --topic orders")]
+  brokerscope compare was=DIR@-60s is=DIR@60s- --api fetch --topic orders")]
 pub(crate) struct Compare {
     /// Configurations to compare, at least two: DIR, DIR@FROM-TO or NAME=DIR,DIR... (see below).
     #[arg(value_name = "CONFIGURATION", required = true, num_args = 2..)]
@@ -44,25 +44,25 @@ pub(crate) struct Compare {
     #[arg(long, alias = "slower-than", value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
     slo: Nanos,
     /// Compare only requests of this API (repeatable).
-    #[arg(long = "api", value_name = "API", default_value = "produce")]
+    #[arg(long = "api", help_heading = "Filter", value_name = "API", default_value = "produce")]
     apis: Vec<String>,
     /// Compare only requests for this topic (repeatable).
-    #[arg(long = "topic", value_name = "TOPIC")]
+    #[arg(long = "topic", help_heading = "Filter", value_name = "TOPIC")]
     topics: Vec<String>,
     /// Leave out the beginning of every run, which warms up.
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    #[arg(long, help_heading = "Filter", value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     skip: Nanos,
     /// Write in this format; json is one object a line.
-    #[arg(long, value_enum, default_value_t = ComparisonFormat::Table)]
+    #[arg(long, help_heading = "Output", value_enum, default_value_t = ComparisonFormat::Table)]
     format: ComparisonFormat,
     /// Write a page for a browser too; `-` for standard output, and nothing else there.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, help_heading = "Output", value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write a note in Markdown too.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Output", value_name = "FILE")]
     md: Option<PathBuf>,
-    /// Cut no names and leave out no causes.
-    #[arg(long)]
+    /// Show whole names and all causes.
+    #[arg(long, help_heading = "Output")]
     wide: bool,
     #[command(flatten)]
     times: Times,

@@ -19,6 +19,9 @@ use crate::output::{self, Pace};
 
 /// `doctor`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  brokerscope doctor
+  brokerscope doctor --format json")]
 pub(crate) struct Doctor {
     #[command(flatten)]
     target: Target,

@@ -35,10 +35,10 @@ const CANNOT_SAVE: &str =
 #[command(after_help = "Examples:
   brokerscope explain DIR --slower-than 50ms --topic orders
   brokerscope explain DIR --request 371409 --client 10.0.0.7:41234
+  brokerscope explain DIR --why-not
   brokerscope explain DIR --format json | jq .cause
   brokerscope explain DIR --follow --slower-than 50ms
-  brokerscope explain DIR --save --quiet > /dev/null && duckdb -c \
-    \"select cause, count(*), max(latency_ns) from 'DIR/verdicts/*.parquet' group by cause\"
+  brokerscope explain DIR --save --quiet
   brokerscope explain live --slower-than 50ms --for 10m")]
 pub(crate) struct Explain {
     /// A recording's directory, also while it is written; pcap or pcapng files, plain or compressed (stages on the
@@ -47,22 +47,22 @@ pub(crate) struct Explain {
     inputs: Vec<PathBuf>,
     /// Explain the request with this correlation id, however quick it was. Each connection numbers its requests:
     /// --client ADDRESS:PORT says which.
-    #[arg(long, value_name = "CORRELATION", allow_negative_numbers = true, conflicts_with_all = ["top", "slower_than"])]
+    #[arg(long, help_heading = "Filter", value_name = "CORRELATION", allow_negative_numbers = true, conflicts_with_all = ["top", "slower_than"])]
     request: Option<i32>,
     /// Explain a recording while it is written: each verdict comes as soon as everything that bears on it is there, some
     /// 12 s after the request. Ends with the recorder, or on Ctrl-C.
-    #[arg(long, conflicts_with = "top")]
+    #[arg(long, help_heading = "Input", conflicts_with = "top")]
     follow: bool,
     /// Keep the verdicts in the recording too, as the table verdicts/ (Parquet) beside its events, in place of earlier ones.
-    #[arg(long, conflicts_with_all = ["request", "port", "topic", "api", "client", "errors", "no_waits"])]
+    #[arg(long, help_heading = "Output", conflicts_with_all = ["request", "port", "topic", "api", "client", "errors", "no_waits"])]
     save: bool,
     /// Show what Kafka's own request log (kafka.request.logger at DEBUG; plain or gzip) says of each request beside what
     /// was seen, and how far both agree (several files after one --request-log).
-    #[arg(long, value_name = "FILE", num_args = 1..)]
+    #[arg(long, help_heading = "Input", value_name = "FILE", num_args = 1..)]
     request_log: Vec<PathBuf>,
     /// Show for requests that nothing explains, or that only the time ties to a cause, what could not be decided and
     /// what would decide it.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     why_not: bool,
     #[command(flatten)]
     jvm: Jvm,

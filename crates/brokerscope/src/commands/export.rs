@@ -28,30 +28,29 @@ const EVENT_BYTES: u64 = 400;
 
 /// `export`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Needs root, but for --from. /metrics answers as Prometheus' text, OpenMetrics or protobuf, whichever is
-asked for; /healthz and /readyz say how it is. crates/export/METRICS.md lists all metrics.
+#[command(after_help = "Needs root, except with --from. /metrics answers as Prometheus' text,
+OpenMetrics or protobuf; /healthz says whether it runs, /readyz whether it
+watches a broker.
 
 Examples:
   brokerscope export
   brokerscope export --listen 10.0.0.1:9465 --slower-than 65ms --top-topics 50
   brokerscope export --otlp http://127.0.0.1:4318
-  brokerscope export --from DIR --speed 60"
-)]
+  brokerscope export --from DIR --speed 60")]
 pub(crate) struct Export {
     /// Listen on this address. Anyone who reaches it learns the names of topics and clients.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9465")]
+    #[arg(long, help_heading = "Output", value_name = "ADDRESS", default_value = "127.0.0.1:9465")]
     listen: SocketAddr,
     /// Export this many topics one by one, those with the most bytes.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    #[arg(long, help_heading = "Output", value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     top_topics: u32,
     /// Send slow requests as traces to this collector, too (OTLP/HTTP, `http://HOST:4318`). No TLS: a collector beside it does that.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, help_heading = "Output", value_name = "URL")]
     otlp: Option<otlp::Endpoint>,
     /// Send at most this many traces a second, of the slowest requests.
-    #[arg(long, value_name = "N", default_value_t = 10, requires = "otlp", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, help_heading = "Output", value_name = "N", default_value_t = 10, requires = "otlp", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     otlp_traces: u32,
-    /// Have the kernel measure what the BPF programs take (live): that costs a clock reading or two a run.
+    /// Have the kernel measure the time of the BPF programs (live), which itself costs up to two clock readings a run.
     #[arg(long, conflicts_with = "from")]
     measure_probes: bool,
     #[command(flatten)]
@@ -123,7 +122,7 @@ impl Export {
         let config = Config { max_events: config.max_events.min(events as usize), ..config };
         let mut exporter = Exporter::new(config, info, Classifiers { role_of, kind_of });
         if let Some(otlp) = otlp {
-            exporter.otlp = Some(otlp);
+            exporter.send_traces(otlp);
         }
         Ok(exporter)
     }
@@ -150,7 +149,7 @@ fn drop_capabilities() {
 
 /// Waits a while until what is left was sent, and reports what was not.
 fn finish_traces(service: &MetricsService) {
-    let Some(otlp) = service.feed(|exporter| exporter.otlp.take()) else { return };
+    let Some(otlp) = service.feed(Exporter::take_traces) else { return };
     let counts = otlp.close(MAX_TRACE_WAIT);
     let lost = counts.dropped + counts.refused;
     if lost > 0 {
@@ -170,7 +169,7 @@ fn kind_of(path: &str) -> FileKind {
 fn serve(server: Server, exporter: Exporter, measured: bool) -> anyhow::Result<Arc<MetricsService>> {
     let own = OwnProcess::new(measured);
     let service = Arc::new(MetricsService::new(exporter, Box::new(move || own.usage())));
-    let (address, shared) = (server.address, Arc::clone(&service));
+    let (address, shared) = (server.address(), Arc::clone(&service));
     let answer = move || {
         drop_capabilities();
         server.serve(&shared);

@@ -18,22 +18,23 @@ const TABLES: [Table; 4] = [Table::FileOps, Table::BlockIos, Table::SocketOps, T
 
 /// `files`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "If the disk is read and what was read is sent to no one, the first line says
+so and names the files.
+
+Examples:
   brokerscope files --for 60s
   brokerscope files --for 60s --rated-iops 40000
   brokerscope files --from DIR --by kind
-  brokerscope files --from DIR --sort reads --top 10
-
-Where the disk is read and what was read is sent to nobody, the first line says so.")]
+  brokerscope files --from DIR --sort reads --top 10")]
 pub(crate) struct Files {
     /// Group by this.
-    #[arg(long, value_name = "WHAT", default_value = "file", value_parser = quantity::one_of(&GroupBy::ALL, GroupBy::as_str))]
+    #[arg(long, help_heading = "Output", value_name = "WHAT", default_value = "file", value_parser = quantity::one_of(&GroupBy::ALL, GroupBy::as_str))]
     by: GroupBy,
     /// Put this first; bytes are those read from disk and those written.
-    #[arg(long, value_name = "WHAT", default_value = "bytes", value_parser = quantity::one_of(&Sort::ALL, Sort::as_str))]
+    #[arg(long, help_heading = "Output", value_name = "WHAT", default_value = "bytes", value_parser = quantity::one_of(&Sort::ALL, Sort::as_str))]
     sort: Sort,
     /// Compare with the requests a second that each device is rated for.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, help_heading = "Output", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     rated_iops: Option<u64>,
     #[command(flatten)]
     top: Top,

@@ -25,26 +25,27 @@ use crate::output::{self, Pace};
 
 /// `fleet`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "Recordings are in folders cluster=NAME/broker=NAME/date=DAY. Recordings of one
+broker are taken together; where no folder names the broker, each recording is
+one broker. deploy/sql reads the same folders in DuckDB and Spark.
+
+Examples:
   brokerscope fleet /recordings
   brokerscope fleet /recordings --cluster prod --date 2026-11-22 --wide
   brokerscope fleet /recordings --figures --format csv
-  brokerscope fleet s3://bucket/recordings --date 2026-11-22
-
-Recordings lie in folders cluster=NAME/broker=NAME/date=DAY, directly or one below the other; those of one broker are taken
-together. Where no folder names the broker, each recording is one. The same folders are read in SQL: deploy/sql.")]
+  brokerscope fleet s3://bucket/recordings --date 2026-11-22")]
 pub(crate) struct Fleet {
-    /// The directory with recordings of many brokers, or `s3://BUCKET/PREFIX`: where that is and who asks, the environment says
-    /// by the variables of AWS.
+    /// The directory with recordings of many brokers, or `s3://BUCKET/PREFIX`, with region and credentials from the
+    /// variables of AWS.
     directory: PathBuf,
     /// Read only this cluster (repeatable).
-    #[arg(long = "cluster", value_name = "NAME")]
+    #[arg(long = "cluster", help_heading = "Filter", value_name = "NAME")]
     clusters: Vec<String>,
     /// Read only this day, as its folder is called (repeatable).
-    #[arg(long = "date", value_name = "DAY")]
+    #[arg(long = "date", help_heading = "Filter", value_name = "DAY")]
     dates: Vec<String>,
     /// Show the figures of every broker instead.
-    #[arg(long, conflicts_with = "top")]
+    #[arg(long, help_heading = "Output", conflicts_with = "top")]
     figures: bool,
     #[command(flatten)]
     top: Top,

@@ -32,13 +32,13 @@ const TABLES: [Table; 5] =
   brokerscope io --from DIR --slower-than 50ms --message-id id")]
 pub(crate) struct Io {
     /// Show only this operation (repeatable).
-    #[arg(long = "op", value_name = "OP", value_parser = quantity::one_of(&FileOpKind::ALL, FileOpKind::as_str))]
+    #[arg(long = "op", help_heading = "Filter", value_name = "OP", value_parser = quantity::one_of(&FileOpKind::ALL, FileOpKind::as_str))]
     ops: Vec<FileOpKind>,
     /// Show only operations on this kind of file (repeatable).
-    #[arg(long = "kind", value_name = "KIND", value_parser = quantity::one_of(&FileKind::ALL, FileKind::as_str))]
+    #[arg(long = "kind", help_heading = "Filter", value_name = "KIND", value_parser = quantity::one_of(&FileKind::ALL, FileKind::as_str))]
     kinds: Vec<FileKind>,
     /// Sum up instead: how many of each operation on each kind of file, how long they took, and why.
-    #[arg(long, conflicts_with = "top")]
+    #[arg(long, help_heading = "Output", conflicts_with = "top")]
     summary: bool,
     #[command(flatten)]
     top: Top,

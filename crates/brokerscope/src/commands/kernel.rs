@@ -30,10 +30,10 @@ const REPLAY_REORDER_WINDOW: Nanos = Nanos::from_millis(60_000);
   brokerscope kernel --from DIR --function 'ext4_*' --device sda1")]
 pub(crate) struct Kernel {
     /// Show only this function; `*` at the end for any more (repeatable).
-    #[arg(long = "function", value_name = "FUNCTION")]
+    #[arg(long = "function", help_heading = "Filter", value_name = "FUNCTION")]
     functions: Vec<FunctionName>,
     /// Show only calls for this device, by name or major:minor (repeatable).
-    #[arg(long = "device", value_name = "DEVICE")]
+    #[arg(long = "device", help_heading = "Filter", value_name = "DEVICE")]
     devices: Vec<String>,
     #[command(flatten)]
     source: Source,

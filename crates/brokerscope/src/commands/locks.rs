@@ -42,7 +42,11 @@ const MAX_PAUSE_SKEW: Nanos = Nanos::from_millis(10_000);
 #[derive(Debug, Args)]
 #[command(mut_arg("jfr", |flag| flag.conflicts_with("for")))]
 #[command(mut_arg("dump", |flag| flag.conflicts_with_all(["from", "jfr", "gc_log", "summary", "pauses", "flame"])))]
-#[command(after_help = "Examples:
+#[command(after_help = "Waits are reported by the broker's JVM. Without its reports, waits for a
+partition's log are inferred from the order of appends; the start is then the
+earliest possible one.
+
+Examples:
   brokerscope locks --slower-than 10ms
   brokerscope locks --from DIR --slower-than 50ms --topic orders
   brokerscope locks --from DIR --summary
@@ -50,22 +54,19 @@ const MAX_PAUSE_SKEW: Nanos = Nanos::from_millis(10_000);
   brokerscope locks --from DIR --pauses
   brokerscope locks --jfr broker.jfr --slower-than 1ms
   brokerscope locks --gc-log kafkaServer-gc.log* --slower-than 50ms
-  brokerscope locks --dump jstack-*.txt javacore.*.txt
-
-Waits come from the broker's JVM. Where it reported none, those for a partition's log are inferred
-from the order of the appends of produce requests; their start is the earliest that it can be.")]
+  brokerscope locks --dump jstack-*.txt javacore.*.txt")]
 pub(crate) struct Locks {
     /// Sum up instead: by lock and by holder, how many waits, how long, and for what.
-    #[arg(long, conflicts_with = "pauses")]
+    #[arg(long, help_heading = "Output", conflicts_with = "pauses")]
     summary: bool,
     /// Show JVM pauses instead: when it stopped all of its threads, for its collector or anything else.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pauses: bool,
     /// Read logs of the JVM's collector (-Xlog:gc*,safepoint): the pauses in them.
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["from", "jfr"])]
+    #[arg(long, help_heading = "JVM", value_name = "FILE", num_args = 1.., conflicts_with_all = ["from", "jfr"])]
     gc_log: Vec<PathBuf>,
     /// Write a flame graph of the stacks at which threads waited, an SVG.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Output", value_name = "FILE")]
     flame: Option<PathBuf>,
     #[command(flatten)]
     jfr: JfrFiles,

@@ -26,48 +26,50 @@ const MAX_PATTERN_BYTES: u64 = 1 << 20;
 
 /// `logs`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  brokerscope logs server.log*
-  brokerscope logs server.log.2024-05-19-15.gz --list --kind segment-roll --slower-than 50ms
-  brokerscope logs server.log --kind tier-cleanup --format csv
-  brokerscope logs kafka-request.log --api produce --since '2024-05-19 15:00' --until '2024-05-19 16:00'
-  brokerscope logs /var/log/kafka/server.log --follow --slower-than 100ms
-  kubectl logs kafka-0 --timestamps | brokerscope logs - --patterns ours.txt
+#[command(after_help = "Lines of Kafka 2.0 to 4.1 are known in Kafka's own layout, in others, as JSON,
+and behind the prefixes of kubectl, the journal and containers; also Kafka's
+request log at DEBUG, and ends of JVM pauses.
 
-Known are lines of Kafka 2.0 to 4.1 in its own layout, log4j2's and others like them, as JSON, and behind
-the prefixes of kubectl, the journal and containers; Kafka's request log at DEBUG; ends of the JVM's pauses.
-A file of patterns has one a line, NAME UNIT EXPRESSION, as in:
-  slow-disk ms write of (?<topic>[\\w.]+)-(?<partition>\\d+) stalled for (?<value>\\d+)
-UNIT is that of the group value: ns, us, ms, s, min, bytes, count, or - for none.")]
+A file of --patterns has one pattern a line: NAME UNIT EXPRESSION. UNIT is that
+of the group `value`: ns, us, ms, s, min, bytes, count, or - for none:
+  slow-disk ms write of (?<topic>\\S+) stalled for (?<value>\\d+)
+
+Examples:
+  brokerscope logs server.log*
+  brokerscope logs server.log.*.gz --list --kind segment-roll
+  brokerscope logs server.log --kind tier-cleanup --format csv
+  brokerscope logs kafka-request.log --api produce --since '2024-05-19 15:00'
+  brokerscope logs /var/log/kafka/server.log --follow --slower-than 100ms
+  kubectl logs kafka-0 --timestamps | brokerscope logs - --patterns ours.txt")]
 pub(crate) struct Logs {
     /// Logs, plain or compressed (gzip, zstd), in the order in which their lines are listed; - for a pipe.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// List what each line reports as it comes, and go on as the log is written to, also when it is rotated or
     /// emptied, until Ctrl-C.
-    #[arg(long)]
+    #[arg(long, help_heading = "Input")]
     follow: bool,
     /// List what each line reports instead of the totals (JSON has both, CSV the list).
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     list: bool,
     /// Show only lines of this kind (repeatable).
-    #[arg(long = "kind", value_name = "KIND", value_parser = quantity::one_of(&LogKind::ALL, LogKind::as_str))]
+    #[arg(long = "kind", help_heading = "Filter", value_name = "KIND", value_parser = quantity::one_of(&LogKind::ALL, LogKind::as_str))]
     kinds: Vec<LogKind>,
     /// Show only lines written at this time or later: 2024-05-19, '2024-05-19 15:04', 2024-05-19T15:04:47.458Z, or how
     /// long ago, as in 2h.
-    #[arg(long, value_name = "WHEN")]
+    #[arg(long, help_heading = "Filter", value_name = "WHEN")]
     since: Option<String>,
     /// Show only lines written before this time.
-    #[arg(long, value_name = "WHEN")]
+    #[arg(long, help_heading = "Filter", value_name = "WHEN")]
     until: Option<String>,
     /// Look for the patterns in this file too.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Input", value_name = "FILE")]
     patterns: Option<PathBuf>,
     /// Read times that name no zone in this one: UTC, or +02:00. Without it, this machine's (TZ).
-    #[arg(long, value_name = "ZONE")]
+    #[arg(long, help_heading = "Input", value_name = "ZONE")]
     log_zone: Option<String>,
     /// Use this day for the first line of logs whose times have no date, as 2024-05-19.
-    #[arg(long, value_name = "DATE")]
+    #[arg(long, help_heading = "Input", value_name = "DATE")]
     date: Option<String>,
     #[command(flatten)]
     length: Duration,
@@ -95,7 +97,7 @@ impl Run for Logs {
                 "topic",
                 "Show only this topic (repeatable); Kafka 4.1's request log has ids instead of names in many requests",
             ),
-            ("api", "Of Kafka's request log, show only this API, for example produce (repeatable)"),
+            ("api", "Show only this API of Kafka's request log, for example produce (repeatable)"),
         ],
         ..Flags::NONE
     };

@@ -18,7 +18,8 @@ use crate::quantity;
 
 /// `record`.
 #[derive(Debug, Args)]
-#[command(after_help = "Needs root. What cannot be seen is said and recorded; the rest is.
+#[command(after_help = "Needs root, or the capabilities that `brokerscope doctor` lists. What cannot be
+watched is reported, and recorded as missing.
 
 Examples:
   brokerscope record -o DIR --for 60s && brokerscope explain DIR
@@ -26,14 +27,14 @@ Examples:
   brokerscope record -o DIR --pid 4400 --message-id id")]
 pub(crate) struct Record {
     /// Write to this directory; it must not exist or be empty.
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, help_heading = "Output", value_name = "DIR")]
     output: PathBuf,
     /// Sample this many times a second what the broker runs on each CPU; 0 takes no samples.
     #[arg(long, value_name = "HZ", default_value_t = 49, value_parser = clap::value_parser!(u32).range(0..=999))]
     cpu_samples: u32,
     /// Record waits for a Java monitor of at least this time, where the broker's JVM runs with
     /// -XX:+DTraceMonitorProbes.
-    #[arg(long, value_name = "TIME", default_value_t = MIN_LOCK_WAIT, value_parser = quantity::time)]
+    #[arg(long, help_heading = "JVM", value_name = "TIME", default_value_t = MIN_LOCK_WAIT, value_parser = quantity::time)]
     lock_waits: Nanos,
     #[command(flatten)]
     service: Service,

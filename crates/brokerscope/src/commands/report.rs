@@ -36,21 +36,24 @@ const NO_SOCKETS: &str = "a page is made without what happened to sockets: see a
 
 /// `report`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "The page is one file that needs no network: mail it, or attach it to an
+incident.
+
+Examples:
   brokerscope report DIR -o page.html
   brokerscope report before/ after/ -o both.html --slower-than 65ms
-
-The page is one file that needs no network: mail it, or attach it to an incident.")]
+  brokerscope report DIR --format md -o finding.md
+  brokerscope report DIR --format perfetto -o trace.json")]
 pub(crate) struct Report {
     /// Directories of recordings, or the pcap or pcapng files of one capture, plain or compressed (stages on the wire
     /// only).
     #[arg(value_name = "INPUT", required = true)]
     inputs: Vec<PathBuf>,
     /// Write to this file; `-` for standard output.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, help_heading = "Output", value_name = "FILE")]
     output: PathBuf,
     /// Write in this format.
-    #[arg(long, value_enum, default_value_t = PageFormat::Html)]
+    #[arg(long, help_heading = "Output", value_enum, default_value_t = PageFormat::Html)]
     format: PageFormat,
     #[command(flatten)]
     slow: Slow,
@@ -83,7 +86,7 @@ impl Run for Report {
         unused_why: " (the page itself can be searched)",
         help: &[
             ("slower-than", "Explain requests that took at least this long"),
-            ("port", "The broker's port in a capture (repeatable); without it, any that speaks Kafka"),
+            ("port", "Read this port of a capture (repeatable); without it, any that speaks Kafka"),
             ("pid", "Take topic names from this broker's log dirs; without it, from any that runs here"),
             ("log-dir", "Take topic names from this log dir (repeatable)"),
             ("message-id", "Show this record header as message id (captures; `record` takes it too)"),

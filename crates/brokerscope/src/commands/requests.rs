@@ -35,11 +35,11 @@ pub(crate) struct Requests {
     /// Capture only this many bytes of each packet, from its IP header on (live; without it, whole packets).
     /// Costs less, and what begins further inside a packet is not seen: a request behind others, a later
     /// partition. Rows that lack something say so; requests that were not seen at all count as gaps.
-    #[arg(long, value_name = "BYTES", value_parser = quantity::snaplen)]
+    #[arg(long, help_heading = "Input", value_name = "BYTES", value_parser = quantity::snaplen)]
     snaplen: Option<u32>,
     /// Show one view of all instead: latency percentiles by API, topic, client and connection, and
     /// how full the producers' batches are.
-    #[arg(long, conflicts_with = "top")]
+    #[arg(long, help_heading = "Output", conflicts_with = "top")]
     summary: bool,
     #[command(flatten)]
     top: Top,

@@ -23,27 +23,26 @@ const MAX_NOTES: usize = 20;
 
 /// `segment`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Payloads are never shown. The offset and the bytes are those of a write, as\n`io --format json` shows them.
+#[command(after_help = "Keys and values are never shown. Offset and bytes are those of a write, as
+`brokerscope io --format json` shows them.
 
 Examples:
-  brokerscope segment /data/topicA-0/00000000000000000000.log --records --message-id id
-  brokerscope segment FILE --offset 90979668000 --bytes 2009 --message-id id"
-)]
+  brokerscope segment 00000000000000000000.log --records --message-id id
+  brokerscope segment FILE --offset 90979668000 --bytes 2009 --message-id id")]
 pub(crate) struct Segment {
     /// A segment's .log file.
     file: PathBuf,
     /// Show only what was written at this file position.
-    #[arg(long, value_name = "N", requires = "bytes", value_parser = quantity::size)]
+    #[arg(long, help_heading = "Filter", value_name = "N", requires = "bytes", value_parser = quantity::size)]
     offset: Option<u64>,
     /// Show this many bytes that were written there.
-    #[arg(long, value_name = "M", requires = "offset", value_parser = quantity::size)]
+    #[arg(long, help_heading = "Filter", value_name = "M", requires = "offset", value_parser = quantity::size)]
     bytes: Option<u64>,
     /// Show every record, not only batches.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     records: bool,
     /// Show this record header as message id.
-    #[arg(long, value_name = "HEADER")]
+    #[arg(long, help_heading = "Output", value_name = "HEADER")]
     message_id: Option<String>,
     #[command(flatten)]
     presentation: Presentation,

@@ -30,42 +30,42 @@ const ABSENCES: &str =
 
 /// `stacks`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  brokerscope stacks --for 10s -o stacks.svg
-  brokerscope stacks --off-cpu --inside write --for 30s -o write.svg --folded write.folded
-  brokerscope stacks --inside ext4_dirty_inode --thread data-plane -o dirty.svg
-  brokerscope stacks --from DIR --on-cpu -o cpu.svg
+#[command(after_help = "Java frames need a broker that was started with -XX:+PreserveFramePointer, and
+the list that `jcmd PID Compiler.perfmap` (JDK 17) writes.
 
-Java's own frames need a broker that was started with -XX:+PreserveFramePointer, and the list
-that `jcmd PID Compiler.perfmap` (JDK 17) writes.")]
+Examples:
+  brokerscope stacks --for 10s -o stacks.svg
+  brokerscope stacks --off-cpu --inside write --for 30s --folded write.folded
+  brokerscope stacks --inside ext4_dirty_inode --thread data-plane -o dirty.svg
+  brokerscope stacks --from DIR --on-cpu -o cpu.svg")]
 pub(crate) struct Stacks {
     /// Show time on the CPU (without this and --off-cpu, both).
-    #[arg(long)]
+    #[arg(long, help_heading = "Filter")]
     on_cpu: bool,
     /// Show time off the CPU.
-    #[arg(long)]
+    #[arg(long, help_heading = "Filter")]
     off_cpu: bool,
     /// Show only stacks within this system call (write, read, fsync, sendfile, each with its variants) or function
     /// (`*` at its end for any more, as in ext4_*).
-    #[arg(long, value_name = "CALL|FUNCTION")]
+    #[arg(long, help_heading = "Filter", value_name = "CALL|FUNCTION")]
     inside: Option<Inside>,
     /// Show only threads whose name begins with this. The kernel knows fifteen characters of a name.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = "Filter", value_name = "NAME")]
     thread: Option<String>,
     /// Keep threads of the same name apart.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     each_thread: bool,
     /// Take this many samples a second on each CPU (live).
     #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     frequency: u32,
     /// Leave out shorter absences from the CPU.
-    #[arg(long, alias = "slower-than", value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    #[arg(long, help_heading = "Filter", alias = "slower-than", value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     min: Nanos,
     /// Write the flame graph to this file, an SVG; `-` for standard output.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, help_heading = "Output", value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write folded stacks (frames;joined microseconds) for other tools; `-` for standard output.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Output", value_name = "FILE")]
     folded: Option<PathBuf>,
     #[command(flatten)]
     source: Source,

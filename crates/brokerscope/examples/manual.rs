@@ -1,0 +1,22 @@
+//! Writes man pages and shell completions, of the same declarations as `--help`: `manual DIRECTORY`.
+//!
+//! An example, so that the program contains no generators. `make manual` runs it for the Debian package.
+
+use std::path::PathBuf;
+use std::{fs, io};
+
+use clap_complete::Shell;
+
+fn main() -> io::Result<()> {
+    let Some(directory) = std::env::args_os().nth(1).map(PathBuf::from) else {
+        return Err(io::Error::other("usage: manual DIRECTORY"));
+    };
+    let (man, completions) = (directory.join("man"), directory.join("completions"));
+    fs::create_dir_all(&man)?;
+    fs::create_dir_all(&completions)?;
+    clap_mangen::generate_to(brokerscope::command(), man)?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut brokerscope::command(), "brokerscope", &completions)?;
+    }
+    Ok(())
+}

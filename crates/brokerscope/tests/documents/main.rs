@@ -1,0 +1,66 @@
+//! The book's reference is what the code declares, each shown command can be run, and help texts keep their rules.
+//! Needs no privilege; `BLESS=1` writes the generated pages.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+mod commands;
+mod help;
+mod json;
+mod reference;
+mod shown;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+fn project(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// A page is this text; `BLESS=1` makes it so.
+fn hold(page: &str, text: &str) {
+    let path = project(page);
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap();
+    assert!(written == text, "{page} is out of date: BLESS=1 cargo test -p brokerscope --test documents");
+}
+
+/// Every Markdown file of the documentation, and README.
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut pages = vec![project("README.md")];
+    let mut directories = vec![project("docs")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages.sort();
+    pages.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+/// What a command prints in the project's directory.
+fn brokerscope(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
+        .args(arguments)
+        .current_dir(project(""))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Text for a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
