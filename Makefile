@@ -1,8 +1,10 @@
 # Everything that is run on this project, by name. CI runs `make test` and nothing else.
 #
 #   make quick   format, clippy and tests of the crates that changed, in under three minutes; while you work
-#   make test    format, lints, docs, every test that needs no privilege, fuzz targets; as root the live tests too (BPF, real
+#   make test    format, lints, rustdoc, the book, every test that needs no privilege, fuzz targets; as root the live tests too (BPF, real
 #                broker, real clients), faults-short and a kernel in a virtual machine. 28 minutes on two idle cores
+#   make docs    the book (target/book), man pages and completions (target/manual); links, spelling, output that pages
+#                quote, commands that they show
 #   make test-long   what takes long and rarely fails: see TEST_LONG below; prints its list first
 #   make demo    a real broker, a real stall, a verdict, and a page of it (root; installs what it needs)
 #   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture; what watching costs a broker
@@ -20,6 +22,7 @@
 #                target/tune-advice
 #   make fleet   mysterious disk reads on one broker of nine, with real brokers: fleet, files, logs and advise must name
 #                what was injected (root; 3 minutes, 4 GB of memory; target/fleet keeps it)
+#   make deb     the Debian package of the release binary, with man pages and completions (target/debian)
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
 #   make page    the page of `report`: built, compared with the one in the repository, and tried in Chromium; `make web`
 #                builds it, `make picture` takes the picture in README of it, and `make fs-picture` that of `make fs`'s
@@ -44,7 +47,7 @@ endif
 # Of vmtest; `make test` takes the first.
 KERNELS ?= 6.1 6.12
 
-.PHONY: quick test-long live-long demo faults faults-short fleet fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
+.PHONY: docs manual deb quick test-long live-long demo faults faults-short fleet fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -53,7 +56,7 @@ demo: setup-demo
 	$(CARGO) build --release -p brokerscope -p lab
 	target/release/brokerscope-lab demo --page target/demo.html
 
-test: setup-test fmt-check lint doc unit page fuzz-smoke live
+test: setup-test fmt-check lint doc unit docs page fuzz-smoke live
 
 quick:
 	@scripts/quick
@@ -70,7 +73,7 @@ test-long: setup-test
 live-long:
 	tests/run $(LIVE_LONG)
 
-setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest: setup-%:
+setup-bench setup-build setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest: setup-%:
 	@setup/debian $*
 
 # Fails where a target is missed.
@@ -142,6 +145,29 @@ doc:
 # the dependencies, and builds those and all above them once more.
 OF_WORKSPACE = $(CARGO) test --workspace
 
+# The book's builder, once: a debug build is made in half the time of an optimised one, and builds the book in a second.
+MDBOOK_VERSION := 0.4.52
+MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
+$(MDBOOK):
+	CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install mdbook --version =$(MDBOOK_VERSION) --locked --quiet \
+		--debug --no-default-features --features search --root target/tools/mdbook-$(MDBOOK_VERSION)
+
+docs: setup-docs $(MDBOOK) manual
+	rm -rf target/book
+	$(MDBOOK) build docs
+	cd target/book/FontAwesome/fonts && rm *.eot *.svg *.ttf # for browsers older than ten years
+	scripts/docs
+	$(OF_WORKSPACE) --quiet --test sample --test documents
+
+manual:
+	$(CARGO) build --quiet --workspace --example manual
+	target/debug/examples/manual target/manual
+
+deb: setup-build
+	$(CARGO) build --release -p brokerscope
+	$(CARGO) run --quiet --release -p brokerscope --example manual -- target/manual
+	$(CARGO) deb -p brokerscope --no-build
+
 # The part that reads files and recordings builds without Linux, BPF or clang.
 offline:
 	$(CARGO) check -p brokerscope --no-default-features
@@ -165,19 +191,19 @@ page: setup-test
 
 # What README shows: of the sample, and of what `make fs` has left.
 fs-picture: setup-test
-	cd web && npm ci --silent && node scripts/comparison-picture.mjs "$(CURDIR)/target/fs.html" fs.png
+	cd web && npm ci --silent && node scripts/comparison-picture.mjs "$(CURDIR)/target/fs.html" ../docs/pictures/file-systems.png
 
 picture: setup-test
 	cd web && npm ci --silent
 	$(CARGO) build -p brokerscope
 	target/debug/brokerscope report samples/journal-stall -o target/picture.html
-	cd web && node scripts/picture.mjs "$(CURDIR)/target/picture.html" page.png
+	cd web && node scripts/picture.mjs "$(CURDIR)/target/picture.html" ../docs/pictures/page.png
 
 golden:
 	BLESS=1 $(CARGO) test -p report
 	BLESS=1 $(CARGO) test -p page
 	BLESS=1 $(CARGO) test -p top
-	BLESS=1 $(CARGO) test -p brokerscope --test sample
+	BLESS=1 $(CARGO) test -p brokerscope --test sample --test documents
 
 # Records the shipped sample again; on an otherwise idle machine.
 sample: setup-demo

@@ -77,6 +77,7 @@ fn package(directory: &Path, version: &str) -> PathBuf {
         .arg("-o")
         .arg(target.join("release/brokerscope"))
         .arg(brokerscope::binary().unwrap()));
+    run(Command::new("make").arg("manual").current_dir(root()).env("CARGO", env!("CARGO")));
     let package = directory.join(format!("brokerscope_{version}.deb"));
     let mut command = Command::new(cargo_deb());
     command.current_dir(root()).env("CARGO_TARGET_DIR", &target);
@@ -134,6 +135,14 @@ fn installs(image: &Image, package: &Path) {
     println!("{}", exposure.lines().last().unwrap_or_default());
     for file in ["systemd/containers.conf", "prometheus/brokerscope.alerts.yml", "grafana/broker.json"] {
         inside(image, &format!("test -s /usr/share/brokerscope/{file}"));
+    }
+    for file in [
+        "man/man1/brokerscope-explain.1.gz",
+        "bash-completion/completions/brokerscope",
+        "zsh/vendor-completions/_brokerscope",
+        "fish/vendor_completions.d/brokerscope.fish",
+    ] {
+        inside(image, &format!("test -s /usr/share/{file}"));
     }
 }
 

@@ -15,7 +15,7 @@ def statements(path):
 
 
 def open_store(connection):
-    """As deploy/sql/README.md says, with the settings that brokerscope reads; the extension comes in a separate package."""
+    """As docs/how-to/buckets.md says, with the settings that brokerscope reads; the extension comes in a separate package."""
     import duckdb_extension_httpfs
 
     extension = next(Path(duckdb_extension_httpfs.__file__).parent.rglob("httpfs.duckdb_extension"))

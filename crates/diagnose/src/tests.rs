@@ -1,4 +1,4 @@
-//! Injected causes: the injected one must be named, and nothing must be named where nothing was injected.
+//! Planted causes: the planted one must be named, and nothing must be named where nothing was planted.
 
 mod ahead;
 mod causes;

@@ -22,6 +22,7 @@ pub mod catalog;
 mod exporter;
 mod format;
 mod histogram;
+mod http;
 mod label;
 mod metrics;
 pub mod otlp;

@@ -6,8 +6,8 @@
 //! an order a line, each answered by a line.
 
 mod client;
-mod delay;
-mod order;
+pub mod delay;
+pub mod order;
 mod server;
 
 pub use client::{Device, DeviceOptions};

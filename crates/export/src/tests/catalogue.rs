@@ -1,4 +1,4 @@
-//! What is exported is what is listed, in every format, and METRICS.md says the same.
+//! What is exported is what is listed, in every format, and docs/reference/metrics.md says the same.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn a_plan_that_says_the_same_twice_is_told_once() {
 /// Blessed by `BLESS=1 cargo test -p export`, as every golden.
 #[test]
 fn the_documented_table_is_the_list() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("METRICS.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metrics.md");
     let page = fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).expect("where the table begins");
     let (_, after) = rest.split_once(END).expect("where it ends");
@@ -78,7 +78,10 @@ fn the_documented_table_is_the_list() {
         fs::write(path, blessed).unwrap();
         return;
     }
-    assert!(page == blessed, "METRICS.md is not what the list says: BLESS=1 cargo test -p export");
+    assert!(
+        page == blessed,
+        "docs/reference/metrics.md is not what the list says: BLESS=1 cargo test -p export"
+    );
 }
 
 #[test]

@@ -20,8 +20,7 @@ const MAX_RESPONSE_BYTES: u32 = 64 << 20;
 /// A connection; closed when dropped.
 #[derive(Debug)]
 pub struct Connection {
-    /// The socket, for those who trickle or do not read.
-    pub(crate) stream: TcpStream,
+    stream: TcpStream,
     client_id: String,
     correlation_id: i32,
 }
@@ -29,11 +28,9 @@ pub struct Connection {
 impl Connection {
     /// Connects.
     pub fn open(address: SocketAddr, client_id: impl Into<String>) -> Result<Self, Error> {
+        let doing = format!("connect to the broker on {address}");
         let connected = TcpStream::connect_timeout(&address, TIMEOUT);
-        Self::over(
-            connected.map_err(Error::system(&format!("connect to the broker on {address}")))?,
-            client_id,
-        )
+        Self::over(connected.map_err(|source| Error::Io { doing, source })?, client_id)
     }
 
     /// A client on a connection that is there already.
@@ -44,6 +41,11 @@ impl Connection {
             .and_then(|()| stream.set_write_timeout(Some(TIMEOUT)));
         prepared.map_err(Error::system("prepare a connection to the broker"))?;
         Ok(Self { stream, client_id: client_id.into(), correlation_id: 0 })
+    }
+
+    /// The socket, for those who trickle or do not read.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
     }
 
     /// The bytes of the next request.
@@ -72,9 +74,9 @@ impl Connection {
     /// As [`Connection::call`], and makes sure that the response reports no error.
     pub fn order(&mut self, request: &Request) -> Result<(), Error> {
         let body = self.call(request)?;
-        match first_error(request.api, body) {
+        match first_error(request.api(), body) {
             Some(0) => Ok(()),
-            code => Err(Error::Unusable(format!("the broker refused {:?}: error {code:?}", request.api))),
+            code => Err(Error::Unusable(format!("the broker refused {:?}: error {code:?}", request.api()))),
         }
     }
 
@@ -87,14 +89,24 @@ impl Connection {
         brought.ok_or_else(|| Error::Unusable("a fetch failed".to_owned()))
     }
 
-    /// Another handle on the same connection, to [read responses](read_response) on another thread.
-    pub(super) fn reader(&self) -> Result<TcpStream, Error> {
-        self.stream.try_clone().map_err(Error::system("clone a socket"))
+    /// Another handle on the same connection, to read responses on another thread.
+    pub fn reader(&self) -> Result<Reader, Error> {
+        self.stream.try_clone().map(Reader).map_err(Error::system("clone a socket"))
     }
 }
 
-/// As [`Connection::receive`].
-pub(super) fn read_response(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
+/// The reading half of a connection.
+#[derive(Debug)]
+pub struct Reader(TcpStream);
+
+impl Reader {
+    /// As [`Connection::receive`].
+    pub fn receive(&mut self) -> Result<Vec<u8>, Error> {
+        read_response(&mut self.0)
+    }
+}
+
+fn read_response(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
     let mut head = [0; 8];
     stream.read_exact(&mut head).map_err(Error::system("read a response"))?;
     let [s0, s1, s2, s3, ..] = head;
@@ -144,7 +156,7 @@ pub(crate) fn connect_with_small_window(address: SocketAddr, bytes: usize) -> Re
         rustix::net::connect(&socket, &address)?;
         Ok(TcpStream::from(socket))
     };
-    connect().map_err(Error::system(&format!("connect to the broker on {address}")))
+    connect().map_err(|error| Error::system(&format!("connect to the broker on {address}"))(error.into()))
 }
 
 /// Writes `bytes` in so many pieces, so that the last leaves `time` after the first.

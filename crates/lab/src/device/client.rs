@@ -105,9 +105,12 @@ impl Device {
     }
 
     fn answer(&self) -> Result<Answer, Error> {
-        let (what, limit, hint) = ("the device's answer".to_owned(), ANSWER_TIMEOUT, String::new());
-        self.answers.recv_timeout(limit).map_err(|silence| match silence {
-            RecvTimeoutError::Timeout => Error::TooSlow { what, limit, hint },
+        self.answers.recv_timeout(ANSWER_TIMEOUT).map_err(|silence| match silence {
+            RecvTimeoutError::Timeout => Error::TooSlow {
+                what: "the device's answer".to_owned(),
+                limit: ANSWER_TIMEOUT,
+                hint: String::new(),
+            },
             RecvTimeoutError::Disconnected => Error::Unusable("the device's server has gone".to_owned()),
         })
     }
@@ -127,8 +130,11 @@ fn pipes(process: &mut Process) -> Result<(ChildStdin, Receiver<Answer>), Error>
     };
     let (sender, answers) = channel();
     thread::spawn(move || {
-        let read = Deserializer::from_reader(BufReader::new(output)).into_iter();
-        read.map_while(Result::ok).try_for_each(|answer| sender.send(answer))
+        for answer in Deserializer::from_reader(BufReader::new(output)).into_iter().map_while(Result::ok) {
+            if sender.send(answer).is_err() {
+                return;
+            }
+        }
     });
     Ok((input, answers))
 }

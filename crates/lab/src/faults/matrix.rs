@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::fs;
 use std::path::Path;
 
 use serde_json::json;
 
 use super::result::FaultResult;
-use super::score::{Score, UNOBSERVED, percent};
+use super::score::{UNOBSERVED, percent};
 use super::targets::{Bounds, Target, is_quiet, targets};
 use crate::error::Error;
-use crate::files;
 
 /// How it is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -60,11 +60,6 @@ impl<'a> Matrix<'a> {
         Self { results, rows, columns, targets: targets(results, bounds) }
     }
 
-    /// How many targets are missed.
-    pub(super) fn missed(&self) -> usize {
-        self.targets.iter().filter(|target| !target.reached).count()
-    }
-
     pub(super) fn printed(&self, form: Form) -> String {
         match form {
             Form::Table => self.text(),
@@ -78,7 +73,8 @@ impl<'a> Matrix<'a> {
         for (name, form) in
             [("matrix.txt", Form::Table), ("matrix.json", Form::Json), ("matrix.md", Form::Markdown)]
         {
-            files::write(&directory.join(name), self.printed(form))?;
+            let path = directory.join(name);
+            fs::write(&path, self.printed(form)).map_err(Error::io("write", &path))?;
         }
         Ok(())
     }
@@ -182,7 +178,15 @@ impl<'a> Matrix<'a> {
                 "named": named,
             })
         });
-        json!({"matrix": rows.collect::<Vec<_>>(), "targets": self.targets, "faults": self.results})
+        let targets = self
+            .targets
+            .iter()
+            .map(|target| json!({"what": target.what, "found": target.found, "reached": target.reached}));
+        json!({
+            "matrix": rows.collect::<Vec<_>>(),
+            "targets": targets.collect::<Vec<_>>(),
+            "faults": self.results,
+        })
     }
 
     fn letters(&self) -> impl Iterator<Item = String> {
@@ -203,16 +207,18 @@ impl Row {
 /// What was injected, in the faults' order; then what else was named; unobserved last.
 fn columns(results: &[FaultResult]) -> Vec<String> {
     let scores = || results.iter().filter_map(|result| result.score.as_ref());
-    let injected = scores().flat_map(|score| score.named.keys());
-    let named = |score: &Score| -> Vec<String> {
-        let named = score.named.values().flat_map(BTreeMap::keys);
-        named.chain(score.spurious.keys()).chain(score.observed_outside.keys()).cloned().collect()
-    };
-    let others: BTreeSet<String> = scores().flat_map(named).collect();
+    let injected: Vec<&String> = scores().flat_map(|score| score.named.keys()).collect();
+    let others: BTreeSet<&String> = scores()
+        .flat_map(|score| {
+            let outside = score.spurious.keys().chain(score.observed_outside.keys());
+            score.named.values().flat_map(|named| named.keys()).chain(outside)
+        })
+        .filter(|cause| *cause != UNOBSERVED && !injected.contains(cause))
+        .collect();
     let mut columns: Vec<String> = Vec::new();
-    for cause in injected.cloned().chain(others) {
-        if cause != UNOBSERVED && !columns.contains(&cause) {
-            columns.push(cause);
+    for cause in injected.into_iter().chain(others) {
+        if !columns.contains(cause) {
+            columns.push(cause.clone());
         }
     }
     columns.push(UNOBSERVED.to_owned());
@@ -251,6 +257,7 @@ fn rows(result: &FaultResult, columns: &[String]) -> Vec<Row> {
 mod tests {
     use super::*;
     use crate::faults::plan::{Truth, Window};
+    use crate::faults::score::Score;
 
     fn result(fault: &str, injected: &str, named: &[(&str, u64)]) -> FaultResult {
         let counts: BTreeMap<String, u64> =

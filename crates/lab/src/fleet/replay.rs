@@ -7,18 +7,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::member::{Member, Members, SmallCache};
+use super::member::{Context, Member, Members, SmallCache};
 use super::questions::FleetData;
 use super::tier_state::{CleanupResult, PARTITIONS, TierState};
-use super::{FleetArguments, member};
+use super::{FleetArguments, made, member};
 use crate::background::in_parallel;
 use crate::device::DeviceOptions;
 use crate::error::Error;
-use crate::kafka::Kafka;
-use crate::session::Session;
-use crate::site::Site;
+use crate::observer::Observer;
+use crate::process;
+use crate::session::Steps;
 use crate::volume::{FileSystem, Volume, VolumeOptions};
-use crate::{files, process};
 
 /// Room on each device for what is produced; sparse.
 const ROOM_MIB: u64 = 512;
@@ -31,12 +30,11 @@ const RECORDING: &str = "recording";
 /// What it takes.
 pub(super) struct Replay<'a> {
     pub(super) arguments: &'a FleetArguments,
-    pub(super) session: &'a Session,
-    pub(super) kafka: &'a Kafka,
-    pub(super) site: &'a Site,
-    pub(super) seed: u64,
+    pub(super) steps: Steps,
+    pub(super) context: Context<'a>,
+    pub(super) observer: &'a Observer,
     /// The number of the broker that is the odd one.
-    pub(super) odd: u32,
+    pub(super) injected: u32,
     /// Where recordings and the like go.
     pub(super) directory: &'a Path,
 }
@@ -47,7 +45,8 @@ impl Replay<'_> {
         let mut members = Members(Vec::new());
         let volumes = self.volumes()?;
         let log_dir = self.odd_of(&volumes).map(Member::log_dir)?;
-        let state = TierState::prepare(self.kafka, self.site, &log_dir, self.arguments.state << 20)?;
+        let state =
+            TierState::prepare(self.context.kafka, self.context.site, &log_dir, self.arguments.state << 20)?;
         self.start(volumes, &state, &mut members)?;
         self.warm_up(&state, &members)?;
         // Declared after the brokers, so that it ends before their file systems do.
@@ -60,14 +59,14 @@ impl Replay<'_> {
         self.take_down(members)?;
         let odd = self.odd_of(&recordings)?.clone();
         let well = recordings.into_iter().filter(|recording| *recording != odd).collect();
-        let (injected, brokers) = (self.odd, self.arguments.brokers);
+        let (injected, brokers) = (self.injected, self.arguments.brokers);
         Ok(FleetData { injected, brokers, before, odd, well, log, cleaned, after })
     }
 
     /// The odd broker's, of all brokers' in their order.
     fn odd_of<'m, T>(&self, all: &'m [T]) -> Result<&'m T, Error> {
-        let odd = (self.odd as usize).checked_sub(1).and_then(|at| all.get(at));
-        odd.ok_or_else(|| Error::Unusable(format!("there is no broker {}", self.odd)))
+        let odd = (self.injected as usize).checked_sub(1).and_then(|at| all.get(at));
+        odd.ok_or_else(|| Error::Unusable(format!("there is no broker {}", self.injected)))
     }
 
     /// A device for each broker.
@@ -76,18 +75,16 @@ impl Replay<'_> {
         // All files, and once more the one that is replaced.
         let size_mib = ROOM_MIB + self.arguments.state * u64::from(PARTITIONS);
         let volume = |number: u32| {
-            self.session.interrupt.check()?;
+            self.context.interrupt.check()?;
             let options = VolumeOptions {
-                device: DeviceOptions { size_bytes: size_mib << 20, seed: self.seed },
+                device: DeviceOptions { size_bytes: size_mib << 20, seed: self.context.seed },
                 file_system: FileSystem::Ext4,
                 mount_options: String::new(),
             };
-            Volume::prepare_another(self.site, number, &options)
+            Volume::prepare_another(self.context.site, number, &options)
         };
         let volumes = (1..=self.arguments.brokers).map(volume).collect::<Result<Vec<_>, Error>>()?;
-        self.session
-            .steps
-            .took(started, &format!("{} devices with ext4, one for each broker", volumes.len()));
+        self.steps.took(started, &format!("{} devices with ext4, one for each broker", volumes.len()));
         Ok(volumes)
     }
 
@@ -102,28 +99,33 @@ impl Replay<'_> {
                 return Ok(());
             }
             let results = in_parallel(some, |(number, volume)| {
-                let agent = (number == self.odd).then_some(state);
-                Member::start(self, number, volume, agent)
+                let agent = (number == self.injected).then_some(state);
+                Member::start(&self.context, number, volume, agent)
             });
-            let (started_ones, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-            members.0.extend(started_ones.into_iter().flatten());
-            failed.into_iter().try_for_each(|failed| failed.map(drop))?;
+            let mut failed = Ok(());
+            for result in results {
+                match result {
+                    Ok(member) => members.0.push(member),
+                    Err(error) => failed = Err(error),
+                }
+            }
+            failed?;
             let (count, all) = (members.0.len(), self.arguments.brokers);
-            self.session.steps.took(started, &format!("{count} of {all} brokers run"));
+            self.steps.took(started, &format!("{count} of {all} brokers run"));
         }
     }
 
     fn warm_up(&self, state: &TierState, members: &Members) -> Result<(), Error> {
         let started = Instant::now();
-        state.wait_until_ready(&self.session.interrupt)?;
+        state.wait_until_ready(self.context.interrupt)?;
         let mib = state.bytes()? >> 20;
         let what = format!("one has {PARTITIONS} state files, {mib} MiB together, and migrated them");
-        self.session.steps.took(started, &what);
+        self.steps.took(started, &what);
         let started = Instant::now();
         members.hold_back(false);
-        self.session.interrupt.sleep(WARM_UP)?;
+        self.context.interrupt.sleep(WARM_UP)?;
         members.hold_back(true);
-        self.session.steps.took(started, &format!("warmed up; load of each: {}", member::load_described()));
+        self.steps.took(started, &format!("warmed up; load of each: {}", member::load_described()));
         Ok(())
     }
 
@@ -143,29 +145,29 @@ impl Replay<'_> {
 
     /// Records one broker under its load.
     fn record(&self, number: u32, member: &Member, recording: &Path) -> Result<(), Error> {
-        let (started, interrupt) = (Instant::now(), &self.session.interrupt);
+        let (started, interrupt) = (Instant::now(), self.context.interrupt);
         if let Some(parent) = recording.parent() {
-            files::make(parent)?;
+            made(parent)?;
         }
         member.load.pause(false);
         interrupt.sleep(RUN_UP)?;
-        let recorder = self.session.observer.record(recording, member.broker.pid, self.site.path())?;
+        let recorder = self.observer.record(recording, member.broker.pid, self.context.site.path())?;
         interrupt.sleep(Duration::from_secs(self.arguments.seconds))?;
         recorder.stop()?;
         member.load.pause(true);
-        self.session.steps.took(started, &format!("broker {number} of {} recorded", self.arguments.brokers));
+        self.steps.took(started, &format!("broker {number} of {} recorded", self.arguments.brokers));
         Ok(())
     }
 
     /// What the cleanup did, and the recording of the time after it.
     fn clean_up(&self, state: &TierState, odd: &Member) -> Result<(CleanupResult, PathBuf), Error> {
         let started = Instant::now();
-        let cleaned = state.clean(&self.session.interrupt)?;
+        let cleaned = state.clean(self.context.interrupt)?;
         let (from, to) = (cleaned.before_bytes, cleaned.after_bytes);
-        let what = format!("broker {} cleaned its state up: from {from} to {to} bytes", self.odd);
-        self.session.steps.took(started, &what);
+        let what = format!("broker {} cleaned its state up: from {from} to {to} bytes", self.injected);
+        self.steps.took(started, &what);
         let after = self.directory.join("after").join(RECORDING);
-        self.record(self.odd, odd, &after)?;
+        self.record(self.injected, odd, &after)?;
         Ok((cleaned, after))
     }
 
@@ -178,8 +180,7 @@ impl Replay<'_> {
     fn take_down(&self, members: Members) -> Result<(), Error> {
         let started = Instant::now();
         let answered = members.stop()?;
-        self.session
-            .steps
+        self.steps
             .took(started, &format!("brokers stopped, devices detached; {answered} requests were answered"));
         Ok(())
     }

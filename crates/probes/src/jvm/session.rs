@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use libbpf_rs::{Link, Object};
-use model::{ClockOffset, Event};
 
 use super::decode::Decoder;
+use super::event::JvmEvent;
 use super::plan::{JvmHook, JvmMechanism, JvmPlan, Probe};
 use crate::bpf::jvm::OBJECT;
 use crate::bpf::jvm::types::{self, jvm_count};
@@ -32,20 +32,12 @@ pub struct JvmOptions {
     /// Put a program on every probe that does nothing, and so reports nothing: what that costs is what the kernel takes to
     /// call any, the floor to measure against.
     pub idle: bool,
-    /// From `CLOCK_MONOTONIC` to the clock of the events.
-    pub clock: ClockOffset,
 }
 
 impl Default for JvmOptions {
-    /// 256 KiB hold about 1,200 waits; the events' clock is `CLOCK_MONOTONIC`.
+    /// 256 KiB hold about 1,200 waits.
     fn default() -> Self {
-        Self {
-            min_wait: DEFAULT_MIN_WAIT,
-            ring_bytes: 256 << 10,
-            measure: false,
-            idle: false,
-            clock: ClockOffset::from_ns(0),
-        }
+        Self { min_wait: DEFAULT_MIN_WAIT, ring_bytes: 256 << 10, measure: false, idle: false }
     }
 }
 
@@ -106,7 +98,7 @@ impl JvmProbes {
         let (object, plan) = load(plan, options)?;
         let ring = Ring::new(&object)?;
         let (links, plan) = attach_all(&object, &plan, options)?;
-        let decoder = Decoder::new(plan.pid, options.clock);
+        let decoder = Decoder::default();
         Ok(Self { _links: links, ring, object, decoder, undecodable: 0, plan, _measuring: measuring })
     }
 
@@ -120,7 +112,7 @@ impl JvmProbes {
     ///
     /// # Errors
     /// Where the ring buffer cannot be read.
-    pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
+    pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(JvmEvent)) -> Result<(), Error> {
         self.ring.wait(timeout)?;
         let (decoder, undecodable) = (&mut self.decoder, &mut self.undecodable);
         self.ring.read_all(|record| match decoder.decode(record) {
@@ -134,7 +126,7 @@ impl JvmProbes {
         JvmLosses {
             ring_full: self.count(jvm_count::JVM_RING_FULL),
             map_full: self.count(jvm_count::JVM_MAP_FULL),
-            skipped: overhead::skipped(&self.object),
+            skipped: self.overhead().iter().map(|cost| cost.skipped).sum(),
             arguments_unread: self.count(jvm_count::JVM_NO_ARGUMENT),
             undecodable: self.undecodable,
         }
