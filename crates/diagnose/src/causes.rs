@@ -24,6 +24,7 @@ use spec::{Area, CauseSpec, Layer, Role, SPEC, change};
 const WAITS: &[CauseSpec] = &[
     CauseSpec {
         cause: Cause::HeadOfLine,
+        event: "request{s} ahead on the connection",
         area: Area::Connection,
         role: Role::Queue,
         needs: "earlier requests of the connection, none of them slow itself, were served for most of the wait",
@@ -46,6 +47,7 @@ const WAITS: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::LongPoll,
+        event: "long poll{s}",
         needs: "a fetch ahead on the connection that waited for data for most of its time",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         ..SPEC
@@ -113,6 +115,7 @@ mod tests {
             let nothing_to_change = matches!(cause, Cause::LongPoll | Cause::Unobserved);
             assert_eq!(spec.advice.is_empty(), nothing_to_change, "{cause}");
             assert_eq!(spec.source.is_empty(), nothing_to_change, "{cause}");
+            assert_eq!(spec.event.contains("s}"), cause != Cause::Unobserved, "{cause}");
             assert!(spec.needs.len() > 20 && !spec.proof.is_empty(), "{cause}");
             assert!(spec.advice.iter().all(|sentence| advice.insert(sentence)), "{cause}");
         }

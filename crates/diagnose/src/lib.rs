@@ -50,4 +50,4 @@ pub use locks::names::LockName;
 pub use pauses::PauseMerger;
 pub use read_plan::ReadPlan;
 pub use summary::{CauseTotal, RequestStages, RootTotal, Summary, root_text};
-pub use why_not::{Coverage, doubts};
+pub use why_not::{Coverage, doubts, purposes};

@@ -39,6 +39,10 @@ pub struct CauseTotal {
     pub requests: u64,
     /// Their latencies added up.
     pub time: Nanos,
+    /// The slowest of them.
+    pub slowest: Nanos,
+    /// Kafka's name of their API; none where they are of several.
+    pub api: Option<&'static str>,
 }
 
 /// The requests of one root event.
@@ -65,7 +69,7 @@ pub(crate) struct Totals {
     pub(crate) joins: JoinStats,
     slow: u64,
     not_judged: HashMap<&'static str, u64>,
-    by_cause: HashMap<Cause, (u64, Nanos)>,
+    by_cause: HashMap<Cause, CauseTotal>,
     by_root: HashMap<Arc<str>, RootTotal>,
     losses: HashMap<LossKind, u64>,
 }
@@ -74,9 +78,18 @@ impl Totals {
     pub(crate) fn verdict(&mut self, verdict: &Verdict) {
         let latency = verdict.request.latency().unwrap_or_default();
         self.slow += 1;
-        let (requests, time) = self.by_cause.entry(verdict.cause).or_default();
-        *requests += 1;
-        *time += latency;
+        let (cause, api) = (verdict.cause, Some(verdict.request.api));
+        let total = self.by_cause.entry(cause).or_insert(CauseTotal {
+            cause,
+            requests: 0,
+            time: Nanos::ZERO,
+            slowest: Nanos::MIN,
+            api,
+        });
+        total.requests += 1;
+        total.time += latency;
+        total.slowest = total.slowest.max(latency);
+        total.api = total.api.filter(|_| total.api == api);
         self.root(verdict, latency);
     }
 
@@ -108,11 +121,7 @@ impl Totals {
     }
 
     pub(crate) fn summary(&self) -> Summary {
-        let mut by_cause: Vec<CauseTotal> = self
-            .by_cause
-            .iter()
-            .map(|(&cause, &(requests, time))| CauseTotal { cause, requests, time })
-            .collect();
+        let mut by_cause: Vec<CauseTotal> = self.by_cause.values().cloned().collect();
         by_cause.sort_by_key(|total| (std::cmp::Reverse(total.time), total.cause));
         let mut by_root: Vec<RootTotal> = self.by_root.values().cloned().collect();
         by_root.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.root.cmp(&b.root)));

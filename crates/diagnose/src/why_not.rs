@@ -39,25 +39,43 @@ impl Coverage {
 
 /// What was left open about a request; nothing where its cause is known well.
 pub fn doubts(verdict: &Verdict, watched: &Coverage) -> Vec<Doubt> {
-    let unknown = verdict.cause == Cause::Unobserved;
-    if !unknown && verdict.confidence > Confidence::Weak {
+    if !is_open(verdict) {
         return Vec::new();
     }
+    let unknown = verdict.cause == Cause::Unobserved;
     let mut doubts = Vec::new();
     if !unknown {
         let stage = verdict.stages.longest();
         let what = format!("that it was {}: only the time says so", verdict.cause);
         doubts.push(doubt(verdict, stage, what, causes::spec(verdict.cause).proof));
     }
-    let least = verdict.stages.total().0 / SHARE_OF_LATENCY;
-    let open = verdict.stages.iter().filter(|(_, time)| time.0 > least && unknown);
-    doubts.extend(open.filter_map(|(stage, _)| of_stage(verdict, stage, watched)));
+    let open = long_stages(verdict).filter(|_| unknown);
+    doubts.extend(open.filter_map(|stage| of_stage(verdict, stage, watched)));
     let lost = verdict.losses.iter().map(|loss| {
         let tells = "larger buffers (record --max-memory), or less to watch";
         doubt(verdict, Stage::Unobserved, format!("what was lost near it: {loss}"), tells)
     });
     doubts.extend(lost);
     doubts
+}
+
+/// Purposes of a plan that would have shown more of a request; none where its cause is known well.
+pub fn purposes(verdict: &Verdict) -> impl Iterator<Item = &'static str> + '_ {
+    let of = |stage| match stage {
+        Stage::Unobserved => UNSEEN,
+        _ => MEANS.iter().find(|means| means.stage == stage).map_or(UNSEEN, |means| means.purposes),
+    };
+    long_stages(verdict).filter(|_| is_open(verdict)).flat_map(of).copied()
+}
+
+/// Whether nothing, or only the time, says why it was slow.
+fn is_open(verdict: &Verdict) -> bool {
+    verdict.cause == Cause::Unobserved || verdict.confidence <= Confidence::Weak
+}
+
+fn long_stages(verdict: &Verdict) -> impl Iterator<Item = Stage> + '_ {
+    let least = verdict.stages.total().0 / SHARE_OF_LATENCY;
+    verdict.stages.iter().filter(move |(_, time)| time.0 > least).map(|(stage, _)| stage)
 }
 
 fn doubt(verdict: &Verdict, stage: Stage, what: impl Into<String>, tells: impl Into<String>) -> Doubt {
@@ -134,6 +152,9 @@ const MEANS: &[Means] = &[
         more: "a capture on the client's side",
     },
 ];
+
+/// Purposes that show when a request was read, written and answered.
+const UNSEEN: &[&str] = &["file-writes", "socket-ops", "lock-waits", "off-cpu"];
 
 const STACKS: &str = "stacks --for 10s while it lasts: where the broker's threads are, on and off the CPU";
 

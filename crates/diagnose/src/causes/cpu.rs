@@ -17,6 +17,7 @@ use crate::window::{Span as _, Window};
 pub(crate) const CAUSES: &[CauseSpec] = &[
     CauseSpec {
         cause: Cause::RunQueue,
+        event: "stretch{es} without a free CPU",
         area: Area::Threads,
         needs: "the time from the thread's wake-up, or from where it was preempted, until it ran again",
         root_evidence: &[EvidenceKind::Host, EvidenceKind::OffCpu],
@@ -35,6 +36,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::CpuThrottled,
+        event: "stretch{es} of CPU throttling",
         area: Area::Threads,
         needs: "nr_throttled and throttled_usec of the cgroup rose for most of the stretch; strong with a thread that had no CPU",
         root_evidence: &[EvidenceKind::Host, EvidenceKind::OffCpu],

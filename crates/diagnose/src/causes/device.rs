@@ -20,6 +20,7 @@ use crate::window::{Span, Window};
 pub(crate) const CAUSES: &[CauseSpec] = &[
     CauseSpec {
         cause: Cause::SlowDevice,
+        event: "stretch{es} of slow I/O on {place}",
         area: Area::Writes,
         role: Role::Link,
         needs: "an off-CPU stack in a wait for block I/O, and a request of the same device that covers most of it; exact by the inode",
@@ -38,6 +39,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::LogCleaner,
+        event: "run{s} of the log cleaner on {place}",
         area: Area::Writes,
         needs: "a wait for the device while the cleaner's threads moved most of what the broker read and wrote there; by time only",
         root_evidence: &[EvidenceKind::Host, EvidenceKind::BlockIo, EvidenceKind::FileOp],
@@ -58,6 +60,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::TierStateIo,
+        event: "stretch{es} of tiered-storage state reads on {place}",
         area: Area::Reads,
         needs: "a wait for the device while *.tierstate* files were most of what the broker read from it; by time only",
         root_evidence: &[EvidenceKind::Host, EvidenceKind::BlockIo, EvidenceKind::FileOp],

@@ -24,6 +24,7 @@ use crate::window::{DevicePast, Span as _, Window};
 pub(crate) const CAUSES: &[CauseSpec] = &[
     CauseSpec {
         cause: Cause::JournalCommit,
+        event: "ext4 journal commit{s} on {place}",
         area: Area::Writes,
         needs: "an off-CPU stack inside jbd2, and a commit of the same device that overlaps the wait; exact by the transaction",
         root_evidence: &[EvidenceKind::Kernel, EvidenceKind::FileOp],
@@ -45,6 +46,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::FastCommit,
+        event: "ext4 fast commit{s} on {place}",
         area: Area::Writes,
         needs: "an off-CPU stack in jbd2_fc_* or ext4_fc_*, or at the journal's barrier during a call of ext4_fc_commit",
         root_evidence: &[EvidenceKind::Kernel, EvidenceKind::FileOp],
@@ -67,6 +69,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::XfsLogSpace,
+        event: "wait{s} for room in XFS's log on {place}",
         area: Area::Writes,
         needs: "an off-CPU stack in xlog_grant_head_*; exact with the thread's own xfs_log_grant_sleep and xfs_log_grant_wake",
         root_evidence: &[EvidenceKind::Kernel, EvidenceKind::FileOp],

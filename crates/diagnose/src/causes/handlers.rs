@@ -24,6 +24,7 @@ use crate::{joins, locks, stages};
 /// Causes of this file.
 pub(crate) const CAUSES: &[CauseSpec] = &[CauseSpec {
     cause: Cause::HandlersBusy,
+    event: "stretch{es} without a free request handler",
     area: Area::Threads,
     role: Role::Queue,
     needs: "every known request handler was occupied for most of the wait, or the one that took the request was held up",

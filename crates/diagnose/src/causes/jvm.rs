@@ -22,6 +22,7 @@ use crate::window::{CLOCK_SLACK, Span as _, Window};
 pub(crate) const CAUSES: &[CauseSpec] = &[
     CauseSpec {
         cause: Cause::GcPause,
+        event: "GC pause{s}",
         area: Area::Threads,
         needs: "a collection that the JVM reports and that shares time with what its threads should have done",
         root_evidence: &[EvidenceKind::Gc],
@@ -52,6 +53,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::Safepoint,
+        event: "safepoint{s}",
         area: Area::Threads,
         needs: "another pause that the JVM reports, or one that took most of its time until all threads had stopped",
         root_evidence: &[EvidenceKind::Gc],

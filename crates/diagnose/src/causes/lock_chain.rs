@@ -17,6 +17,7 @@ use crate::window::Window;
 /// Causes of this file.
 pub(crate) const CAUSES: &[CauseSpec] = &[CauseSpec {
     cause: Cause::LogLock,
+    event: "wait{s} for a partition's log lock",
     area: Area::Locks,
     role: Role::Queue,
     needs: "a lock wait that the JVM reports, or one inferred from the order of appends; the holder by thread id and partition",

@@ -27,6 +27,7 @@ use crate::window::{Span as _, Window};
 pub(crate) const CAUSES: &[CauseSpec] = &[
     CauseSpec {
         cause: Cause::DirtyThrottling,
+        event: "stretch{es} of dirty-page throttling on {place}",
         area: Area::Writes,
         needs: "balance_dirty_pages of the same thread, as a tracepoint or an off-CPU stack; both together are exact",
         root_evidence: &[EvidenceKind::Kernel, EvidenceKind::FileOp],
@@ -44,6 +45,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::StablePage,
+        event: "page{s} under writeback on {place}",
         area: Area::Writes,
         needs: "an off-CPU stack in folio_wait_stable, or in folio_wait_writeback where a write begins; never exact",
         root_evidence: &[EvidenceKind::FileOp],
@@ -62,6 +64,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::PageLock,
+        event: "locked page{s} on {place}",
         area: Area::Writes,
         needs: "an off-CPU stack in __folio_lock; a block read of the same file, or the thread that wrote the page back; never exact",
         root_evidence: &[EvidenceKind::FileOp, EvidenceKind::LockWait],
@@ -85,6 +88,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::MemoryReclaim,
+        event: "stretch{es} of memory reclaim",
         area: Area::Writes,
         needs: "mm_vmscan_direct_reclaim_* or mm_vmscan_memcg_reclaim_* of the thread, or an off-CPU stack in the reclaim",
         root_evidence: &[EvidenceKind::Kernel, EvidenceKind::OffCpu, EvidenceKind::FileOp],
@@ -110,6 +114,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::IndexPageFault,
+        event: "page fault{s} on an index",
         area: Area::Locks,
         role: Role::Link,
         needs: "a major fault of the thread on a mapped .index, .timeindex or .txnindex",

@@ -25,6 +25,7 @@ use crate::window::{CLOCK_SLACK, Span as _, Window};
 pub(crate) const CAUSES: &[CauseSpec] = &[
     CauseSpec {
         cause: Cause::NetworkThreadsBusy,
+        event: "busy network thread{s}",
         area: Area::Threads,
         role: Role::Queue,
         needs: "the thread that read the request or wrote its response, by TCP sequence number, at work for most of the wait",
@@ -44,6 +45,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::DiskReadInNetworkThread,
+        event: "disk read{s} in a network thread",
         area: Area::Reads,
         role: Role::Queue,
         needs: "a sendfile or read whose thread waited for the device for most of it, or that lacked bytes in the page cache",
@@ -76,6 +78,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::CacheEviction,
+        event: "read{s} of data evicted from the page cache",
         area: Area::Reads,
         needs: "the broker's own write of the bytes that a network thread's read found missing",
         root_evidence: &[EvidenceKind::FileOp, EvidenceKind::Request],
@@ -88,6 +91,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::SlowClient,
+        event: "slow client{s}",
         area: Area::Connection,
         needs: "the request's own packets came slowly, or the response's last byte had been given to the kernel (exact); before \
                 that, trouble of the connection or a window without room",

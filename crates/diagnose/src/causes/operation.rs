@@ -17,6 +17,7 @@ use crate::window::{Span as _, Window};
 pub(crate) const CAUSES: &[CauseSpec] = &[
     CauseSpec {
         cause: Cause::XfsInodeLock,
+        event: "XFS inode lock{s} on {place}",
         area: Area::Locks,
         role: Role::Link,
         needs: "an off-CPU stack in xfs_ilock; another thread's operation on the inode that took most of the wait is the holder",
@@ -36,6 +37,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::RollFsync,
+        event: "fsync{s} under a log lock",
         area: Area::Locks,
         role: Role::Link,
         needs: "fsync, fdatasync or msync of a partition's file or a checkpoint by the thread that appends, before or after its append",

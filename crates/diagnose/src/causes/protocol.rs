@@ -26,6 +26,7 @@ use crate::window::{CLOCK_SLACK, Window};
 pub(crate) const CAUSES: &[CauseSpec] = &[
     CauseSpec {
         cause: Cause::ReplicationWait,
+        event: "wait{s} for followers",
         area: Area::Brokers,
         needs: "the fetch by which the last follower said that it has the records, by partition and offset",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
@@ -53,6 +54,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::TxnVerification,
+        event: "wait{s} for the transaction coordinator",
         area: Area::Records,
         needs: "an AddPartitionsToTxn request of the same transactional id between the produce request and its append; never exact",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
@@ -79,6 +81,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::Recompression,
+        event: "recompressed topic{s}",
         area: Area::Records,
         needs: "a batch whose CRC and size both differ between the request and the write at its base offset; never exact",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::FileOp],
@@ -110,6 +113,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::DownConversion,
+        event: "topic{s} with down-conversion",
         area: Area::Records,
         needs: "a fetch of a version that cannot carry the format in which the partition's batches are written; weak",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::FileOp],
@@ -130,6 +134,7 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
     },
     CauseSpec {
         cause: Cause::Quota,
+        event: "client{s} over quota",
         area: Area::Connection,
         needs: "a throttle time in the previous response of the connection, while the request lay unread (exact)",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],

@@ -7,6 +7,9 @@ use model::{Cause, EvidenceKind, named};
 pub struct CauseSpec {
     /// The cause; its name and its one-line description are declared in `model`.
     pub cause: Cause,
+    /// Its root events, for a sentence that counts them: `{s}` or `{es}` stands for the plural's ending, ` on {place}` is
+    /// left out where they were in several places.
+    pub event: &'static str,
     /// Where the time goes.
     pub area: Area,
     /// Its place in a chain.
@@ -46,6 +49,7 @@ pub(crate) const DEVICE_HAS_TIME: &str =
 /// What most causes have in common.
 pub(crate) const SPEC: CauseSpec = CauseSpec {
     cause: Cause::Unobserved,
+    event: "",
     area: Area::None,
     role: Role::Root,
     needs: "nothing that was seen explains most of the time",

@@ -646,14 +646,18 @@ pub(crate) fn conclusion() -> Conclusion {
         time,
         slowest: slowest.request.latency().unwrap(),
     };
+    let total = |cause, requests, time, slowest: Verdict| {
+        let (slowest, api) = (slowest.request.latency().unwrap(), Some("PRODUCE"));
+        CauseTotal { cause, requests, time, slowest, api }
+    };
     Conclusion {
         summary: Summary {
             requests: 12_345,
             slow: 40,
             not_judged: vec![("FETCH", 12)],
             by_cause: vec![
-                CauseTotal { cause: Cause::Unobserved, requests: 1, time: other },
-                CauseTotal { cause: Cause::JournalCommit, requests: 39, time: journal },
+                total(Cause::Unobserved, 1, other, unexplained()),
+                total(Cause::JournalCommit, 39, journal, own_write()),
             ],
             by_root: vec![
                 root("unobserved", Cause::Unobserved, "", 1, other, unexplained()),
