@@ -91,7 +91,7 @@ pub(crate) struct Verbosity {
     /// Print only data, warnings and errors.
     #[arg(long, global = true, display_order = 900)]
     pub(crate) quiet: bool,
-    /// Print also what is read and watched, and how.
+    /// Print also what is read and watched, and how; with explain, all that could not be observed.
     #[arg(long, global = true, conflicts_with = "quiet", display_order = 901)]
     pub(crate) verbose: bool,
 }

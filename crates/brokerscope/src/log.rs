@@ -39,6 +39,11 @@ pub(crate) fn start(verbosity: &Verbosity) {
     tracing_subscriber::registry().with(lines).init();
 }
 
+/// Whether as much as possible is to be said.
+pub(crate) fn is_verbose() -> bool {
+    tracing::enabled!(Level::DEBUG)
+}
+
 /// Whether standard error is the journal's (`JOURNAL_STREAM`, systemd.exec(5)).
 fn is_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };

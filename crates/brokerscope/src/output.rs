@@ -7,6 +7,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use report::{Style, Zone};
 
+use crate::log;
+
 /// Rows of a table held back to find its widths, where nobody waits for them.
 const MAX_LOOKAHEAD_ROWS: usize = 200;
 
@@ -38,7 +40,7 @@ pub(crate) enum Pace {
 /// How outputs for people look.
 pub(crate) fn look(zone: Zone, wide: bool, pace: Pace) -> Style {
     let lookahead = if pace == Pace::AllThere { MAX_LOOKAHEAD_ROWS } else { 0 };
-    Style { zone, wide, colour: colour(), lookahead }
+    Style { zone, wide, verbose: log::is_verbose(), colour: colour(), lookahead }
 }
 
 /// Says several things beside the data, unless the user wants quiet.

@@ -280,10 +280,18 @@ fn a_recording_is_explained_to_its_root() {
     assert_eq!(summary["unobservable"][0]["what"], "block-io");
 
     let (_, shown, _) = run(&["explain", text(&recorded), "--utc"]);
-    assert!(shown.starts_with("1 of 21 requests took 100 ms or longer"), "{shown}");
-    for part in ["jbd2 commit 7 on loop0", "wait_transaction_locked", "XFS", "block-io: no tracepoints"] {
+    let finding = "100 % of slow time: 1 ext4 journal commit on loop0 slowed 1 produce request to ";
+    assert!(shown.starts_with(finding), "{shown}");
+    assert!(summary["finding"].as_str().unwrap().starts_with(finding), "{summary}");
+    for part in
+        ["1 of 21 requests took 100 ms or longer", "jbd2 commit 7 on loop0", "wait_transaction_locked", "XFS"]
+    {
         assert!(shown.contains(part), "{part} is missing in\n{shown}");
     }
+    // The cause is known without it.
+    assert!(!shown.contains("block-io: no tracepoints") && shown.contains("--verbose"), "{shown}");
+    let (_, all, _) = run(&["explain", text(&recorded), "--verbose"]);
+    assert!(all.contains("block-io: no tracepoints"), "{all}");
     let (_, other, _) = run(&["explain", text(&recorded), "--topic", "other", "--format", "json"]);
     assert_eq!(json_lines(&other).len(), 1, "{other}");
 }

@@ -6,7 +6,7 @@ use model::Nanos;
 
 use super::{Page, RecordingData};
 use report::advice::RecommendationData;
-use report::escape::escape;
+use report::markdown::{cell, code};
 use report::quantity::format_count;
 
 /// Roots and requests told.
@@ -115,14 +115,4 @@ fn requests(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
         writeln!(out, "| {} {} | {client} | {latency} | {way} |", one.api, one.correlation_id)?;
     }
     Ok(())
-}
-
-/// A code span: what is in it is no markup. Backticks would end it.
-fn code(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!("`{}`", escape(text).replace('`', "'")) }
-}
-
-/// The same within a table, where a bar ends the cell even in code.
-fn cell(text: &str) -> String {
-    code(text).replace('|', "¦")
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::escape::escape;
 use crate::paint::{Role, paint};
 use crate::quantity::format_count_of;
-use crate::wrap::wrap;
+use crate::text_writer::TextWriter;
 use crate::{Style, json};
 
 pub use data::{
@@ -66,24 +66,32 @@ impl AdviceReport {
 const TEXT_AT: usize = 14;
 
 /// Writes it for people.
-pub fn write_text(mut out: impl Write, look: &Style, advised: &AdviceReport) -> io::Result<()> {
-    let heading = |text: &str| paint(look.colour, Role::Heading, text);
-    writeln!(out, "{}", heading(&escape(&title(advised))))?;
+pub fn write_text(out: impl Write, look: &Style, advised: &AdviceReport) -> io::Result<()> {
+    let mut text = TextWriter::new(out, look);
+    writeln!(text.out, "{}", look.heading(&escape(&title(advised))))?;
     if advised.advice.given.is_empty() {
-        writeln!(out, "\nNothing that is known calls for a change")?;
+        writeln!(text.out, "\nNothing that is known calls for a change")?;
     }
     for (layer, given) in advised.by_layer() {
-        writeln!(out, "\n{}", heading(&capital(layer.as_str())))?;
-        for (rank, given) in given {
-            one(&mut out, look, advised, rank, given)?;
+        text.heading(&capital(layer.as_str()))?;
+        given.into_iter().try_for_each(|(rank, given)| one(&mut text, advised, rank, given))?;
+    }
+    views::write_text(&mut text, &advised.views)?;
+    if !advised.advice.missing.is_empty() {
+        text.heading("Not known")?;
+    }
+    for missing in &advised.advice.missing {
+        let rules = missing.rules.len() as u64;
+        let who = if advised.all { missing.rules.join(", ") } else { format_count_of(rules, "rule") };
+        text.bullet(&format!("{}: {} ({who} cannot tell)", missing.input, missing.why))?;
+    }
+    if advised.all {
+        text.heading("Rules that have nothing to advise")?;
+        for silent in &advised.advice.silent {
+            text.bullet(&format!("{}: {}", silent.rule.name, silent.why))?;
         }
     }
-    views::write_text(&mut out, look, &advised.views)?;
-    missing(&mut out, &heading("\nNot known"), advised)?;
-    if advised.all {
-        silent(&mut out, &heading("\nRules that have nothing to advise"), advised)?;
-    }
-    out.flush()
+    text.out.flush()
 }
 
 fn title(advised: &AdviceReport) -> String {
@@ -102,94 +110,70 @@ fn capital(name: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn one(
-    out: &mut impl Write,
-    look: &Style,
+fn one<W: Write>(
+    text: &mut TextWriter<W>,
     advised: &AdviceReport,
     rank: usize,
     given: &FiredRule,
 ) -> io::Result<()> {
     let finding = &given.recommendation;
-    let cost =
-        finding.cost.map_or_else(|| "no cost measured".to_owned(), |cost| format!("cost {}", cost.time));
-    let role = if finding.cost.is_some() { Role::Bad } else { Role::Faint };
-    writeln!(out, "{rank:>3}. {}  {}", given.rule.name, paint(look.colour, role, &cost))?;
-    labelled(out, "because", &finding.evidence)?;
+    let (cost, role) = match finding.cost {
+        Some(cost) => (format!("cost {}", cost.time), Role::Bad),
+        None => ("no cost measured".to_owned(), Role::Faint),
+    };
+    writeln!(text.out, "{rank:>3}. {}  {}", given.rule.name, paint(text.style.colour, role, &cost))?;
+    labelled(text, "because", &finding.evidence)?;
     for (at, change) in finding.changes.iter().enumerate() {
         let label = match at {
             0 => "change",
             _ if change.together => "and",
             _ => "or, and",
         };
-        labelled(out, label, &told(change))?;
+        labelled(text, label, &describe_change(change))?;
     }
-    labelled(out, "expect", &finding.effect)?;
-    labelled(out, "risk", finding.risk)?;
-    labelled(out, "verify", &advised.verify(given.rule))
+    labelled(text, "expect", &finding.effect)?;
+    labelled(text, "risk", finding.risk)?;
+    labelled(text, "verify", &advised.verify(given.rule))
 }
 
-fn told(change: &Change) -> String {
+fn describe_change(change: &Change) -> String {
     format!("{}: {} -> {}", change.setting, change.old, change.new)
 }
 
 /// A label, and text that goes on below itself.
-fn labelled(out: &mut impl Write, label: &str, text: &str) -> io::Result<()> {
-    let lines = wrap(&escape(text), TEXT_AT, TEXT_AT);
-    writeln!(out, "     {label:<width$}{}", lines.join(&format!("\n{:TEXT_AT$}", "")), width = TEXT_AT - 5)
-}
-
-fn missing(out: &mut impl Write, heading: &str, advised: &AdviceReport) -> io::Result<()> {
-    if advised.advice.missing.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "{heading}")?;
-    for missing in &advised.advice.missing {
-        let rules = missing.rules.len() as u64;
-        let who = if advised.all { missing.rules.join(", ") } else { format_count_of(rules, "rule") };
-        bullet(out, &format!("{}: {} ({who} cannot tell)", missing.input, missing.why))?;
-    }
-    Ok(())
-}
-
-fn silent(out: &mut impl Write, heading: &str, advised: &AdviceReport) -> io::Result<()> {
-    writeln!(out, "{heading}")?;
-    for silent in &advised.advice.silent {
-        bullet(out, &format!("{}: {}", silent.rule.name, silent.why))?;
-    }
-    Ok(())
-}
-
-fn bullet(out: &mut impl Write, text: &str) -> io::Result<()> {
-    writeln!(out, "{}", crate::wrap::bullet(&escape(text), 2))
+fn labelled<W: Write>(text: &mut TextWriter<W>, label: &str, of: &str) -> io::Result<()> {
+    let before = format!("     {label:<width$}", width = TEXT_AT - 5);
+    text.wrapped(&before, (TEXT_AT, TEXT_AT), of, None)
 }
 
 /// Writes the reasoning of one rule: its condition, its source and, where it was evaluated, its result.
 pub fn explain_rule(
-    mut out: impl Write,
+    out: impl Write,
     look: &Style,
     rule: &Rule,
     judged: Option<&RuleResult>,
 ) -> io::Result<()> {
-    writeln!(out, "{}", paint(look.colour, Role::Heading, &format!("{} ({})", rule.name, rule.layer)))?;
-    labelled(&mut out, "when", rule.condition)?;
-    labelled(&mut out, "source", rule.source)?;
-    labelled(&mut out, "look at", rule.look_at)?;
+    let text = &mut TextWriter::new(out, look);
+    writeln!(text.out, "{}", look.heading(&format!("{} ({})", rule.name, rule.layer)))?;
+    labelled(text, "when", rule.condition)?;
+    labelled(text, "source", rule.source)?;
+    labelled(text, "look at", rule.look_at)?;
     match judged {
         Some(Ok(finding)) => {
-            labelled(&mut out, "here", &finding.evidence)?;
+            labelled(text, "here", &finding.evidence)?;
             for change in &finding.changes {
-                labelled(&mut out, "change", &told(change))?;
+                labelled(text, "change", &describe_change(change))?;
             }
-            labelled(&mut out, "expect", &finding.effect)?;
-            labelled(&mut out, "risk", finding.risk)?;
+            labelled(text, "expect", &finding.effect)?;
+            labelled(text, "risk", finding.risk)?;
         }
-        Some(Err(NoAdvice::Silent(why))) => labelled(&mut out, "here", &format!("nothing to advise: {why}"))?,
+        Some(Err(NoAdvice::Silent(why))) => labelled(text, "here", &format!("nothing to advise: {why}"))?,
         Some(Err(NoAdvice::NotKnown { input, why })) => {
-            labelled(&mut out, "here", &format!("cannot tell: {input} is not known: {why}"))?;
+            labelled(text, "here", &format!("cannot tell: {input} is not known: {why}"))?;
         }
         None => {}
     }
-    out.flush()
+    text.out.flush()
 }
 
 #[derive(Serialize)]

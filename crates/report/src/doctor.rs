@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::escape::escape;
 use crate::paint::{Role, paint};
-use crate::wrap::wrap;
+use crate::text_writer::{INDENT, TextWriter};
 use crate::{Style, json};
 
 /// One examination of a host.
@@ -71,8 +71,6 @@ pub struct Remedy {
 
 /// Columns before a purpose's name: indentation, mark and gap.
 const BEFORE: usize = 7;
-/// How far what belongs to a heading is to its right.
-const INDENT: usize = 2;
 
 /// Writes an examination as one JSON object.
 pub fn write_json(mut out: impl Write, examination: &Examination) -> io::Result<()> {
@@ -82,41 +80,24 @@ pub fn write_json(mut out: impl Write, examination: &Examination) -> io::Result<
 
 /// Writes an examination for people, in lines that fit a terminal.
 pub fn write_text(out: impl Write, style: &Style, examination: &Examination) -> io::Result<()> {
-    let mut text = Text { out, colour: style.colour };
-    text.heading("This host")?;
+    let mut text = Text(TextWriter::new(out, style));
+    writeln!(text.0.out, "{}", style.heading("This host"))?;
     text.pairs(INDENT, pairs(&examination.facts))?;
     if !examination.hooks.is_empty() {
         text.hooks(&examination.hooks)?;
     }
     text.brokers(&examination.brokers)?;
     text.remedies(&examination.remedies)?;
-    text.out.flush()
+    text.0.out.flush()
 }
 
 fn pairs(facts: &[Fact]) -> impl Iterator<Item = (&str, &str)> + Clone {
     facts.iter().map(|fact| (fact.name.as_str(), fact.value.as_str()))
 }
 
-struct Text<W> {
-    out: W,
-    colour: bool,
-}
+struct Text<W>(TextWriter<W>);
 
 impl<W: Write> Text<W> {
-    fn heading(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "{}", paint(self.colour, Role::Heading, text))
-    }
-
-    /// Text that begins in the line's `column` and goes on below itself.
-    fn hanging(&mut self, column: usize, text: &str, role: Option<Role>) -> io::Result<()> {
-        for (at, line) in wrap(text, column, column).iter().enumerate() {
-            let blanks = if at == 0 { 0 } else { column };
-            let line = role.map_or_else(|| line.clone(), |role| paint(self.colour, role, line));
-            writeln!(self.out, "{:blanks$}{line}", "")?;
-        }
-        Ok(())
-    }
-
     fn pairs<'a>(
         &mut self,
         indent: usize,
@@ -124,8 +105,8 @@ impl<W: Write> Text<W> {
     ) -> io::Result<()> {
         let width = pairs.clone().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         for (name, value) in pairs {
-            write!(self.out, "{:indent$}{:width$}  ", "", escape(name))?;
-            self.hanging(indent + width + 2, &escape(value), None)?;
+            let (before, column) = (format!("{:indent$}{:width$}  ", "", escape(name)), indent + width + 2);
+            self.0.wrapped(&before, (column, column), value, None)?;
         }
         Ok(())
     }
@@ -134,35 +115,36 @@ impl<W: Write> Text<W> {
         let missing = hooks.iter().filter(|hook| hook.missing.is_some()).count();
         let count =
             if missing == 0 { String::new() } else { format!(" ({missing} of {} cannot be)", hooks.len()) };
-        self.heading(&format!("\nWhat will be watched{count}"))?;
+        self.0.heading(&format!("What will be watched{count}"))?;
         let width = hooks.iter().map(|hook| hook.purpose.chars().count()).max().unwrap_or(0);
         let mut before = None;
         for hook in ordered(hooks) {
             let (mark, role) = if hook.missing.is_none() { ("yes", Role::Good) } else { ("no ", Role::Bad) };
-            let mark = paint(self.colour, role, mark);
-            write!(self.out, "  {mark}  {:width$}  ", escape(&hook.purpose))?;
+            let mark = paint(self.0.style.colour, role, mark);
             let means = match &hook.missing {
                 None => short(&hook.mechanism),
                 Some(why) if before == Some(why) => "likewise".to_owned(),
                 Some(why) => why.clone(),
             };
-            self.hanging(BEFORE + width + 2, &escape(&means), None)?;
+            let (name, column) =
+                (format!("  {mark}  {:width$}  ", escape(&hook.purpose)), BEFORE + width + 2);
+            self.0.wrapped(&name, (column, column), &means, None)?;
             before = hook.missing.as_ref();
         }
         Ok(())
     }
 
     fn brokers(&mut self, brokers: &[BrokerFacts]) -> io::Result<()> {
-        self.heading("\nBrokers")?;
+        self.0.heading("Brokers")?;
         if brokers.is_empty() {
-            return writeln!(self.out, "  none found running");
+            return writeln!(self.0.out, "  none found running");
         }
         brokers.iter().try_for_each(|broker| self.broker(broker))
     }
 
     fn broker(&mut self, broker: &BrokerFacts) -> io::Result<()> {
         let node = broker.node_id.as_deref().map(|id| format!(", node {id}")).unwrap_or_default();
-        writeln!(self.out, "  pid {}{}", broker.pid, escape(&node))?;
+        writeln!(self.0.out, "  pid {}{}", broker.pid, escape(&node))?;
         let (listeners, log_dirs) = (listed(&broker.listeners), listed(&broker.log_dirs));
         let known = [("listens on", listeners.as_str()), ("log dirs", log_dirs.as_str())];
         self.pairs(INDENT + 2, known.into_iter().chain(pairs(&broker.facts)))
@@ -170,15 +152,13 @@ impl<W: Write> Text<W> {
 
     fn remedies(&mut self, remedies: &[Remedy]) -> io::Result<()> {
         if remedies.is_empty() {
-            return self.heading("\nNothing is missing");
+            return self.0.heading("Nothing is missing");
         }
-        self.heading("\nWhat is missing, and what to do")?;
+        self.0.heading("What is missing, and what to do")?;
         for remedy in remedies {
-            write!(self.out, "  - ")?;
-            self.hanging(INDENT + 2, &escape(&remedy.problem), None)?;
+            self.0.bullet(&remedy.problem)?;
             for action in remedy.action.split("; ") {
-                write!(self.out, "      ")?;
-                self.hanging(INDENT + 4, &escape(action), Some(Role::Good))?;
+                self.0.wrapped("      ", (INDENT + 4, INDENT + 4), action, Some(Role::Good))?;
             }
         }
         Ok(())

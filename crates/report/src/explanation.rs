@@ -1,6 +1,7 @@
 //! Why requests were slow: verdicts, then what they add up to. Does not reach verdicts.
 
 mod chain;
+mod finding;
 mod groups;
 mod rows;
 mod story;
@@ -18,7 +19,8 @@ use crate::distribution::Distribution;
 use crate::slowest::Slowest;
 
 pub use chain::describe_chain;
-pub use rows::{VerdictLines, Verdicts};
+pub use finding::describe_finding;
+pub use rows::Verdicts;
 pub use text::ExplanationText;
 pub use timeline::{RequestText, write_request};
 
@@ -99,14 +101,8 @@ pub struct Lag {
 }
 
 /// Collects a [`Lag`] of any number of verdicts, in bounded memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Lags(Distribution);
-
-impl Default for Lags {
-    fn default() -> Self {
-        Self(Distribution::of_latencies())
-    }
-}
 
 impl Lags {
     /// Counts a verdict that came so long after its request's end.

@@ -2,12 +2,13 @@
 //! was slow: `diagnose::Reasons` does.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use diagnose::Reason;
-use model::{FileKind, FileOp, FileOpKind, Nanos, TopicPartition};
+use model::{FileKind, FileOp, FileOpKind, Nanos, TopicPartition, Waker};
 use serde_json::Value;
 
 use crate::distribution::Distribution;
@@ -79,34 +80,27 @@ impl Report for FileOps {
             Col::number("READAHEAD", 0, "", |row| row.op.readahead_bytes.into()).wide(),
             Col::text("ERRNO", 0, "", |row| row.op.errno.map(errno::name).into()).wide(),
             Col::text("RENAMED_TO", 0, "", |row| row.op.renamed_to.as_deref().into()).wide(),
-            Col::text("WOKEN_BY", 0, "", woken_by).wide(),
+            Col::text("WOKEN_BY", 0, "", |row| {
+                waker(row).map(|by| format!("{} {}", by.thread, by.tid)).into()
+            })
+            .wide(),
             Col::text("REASONS", 0, "", |row| Cell::Escaped(all_reasons(row.reasons))).wide(),
             Col::data("reasons", |row| pairs(row, |reason| Some(reason.time.0.into()))),
             Col::data("functions", |row| pairs(row, |reason| Some(reason.function.as_deref()?.into()))),
             Col::data("message_ids", |row| {
                 Cell::List(row.message_ids.iter().map(|id| (&**id).into()).collect())
             }),
+            Col::data("woken_by_tid", |row| waker(row).map(|by| by.tid).into()),
+            Col::data("woken_by_thread", |row| waker(row).map(|by| &*by.thread).into()),
+            Col::data("woken_by_stack", |row| waker(row).map(|by| &*by.stack).into()).not_in_csv(),
         ]);
-        columns.extend(woken_by_columns());
         columns
     }
 }
 
 /// The thread that ended the longest reason.
-fn woken_by_columns() -> [Col; 3] {
-    fn waker<'a>(row: &FileOpRow<'a>) -> Option<&'a model::Waker> {
-        row.reasons.first()?.woken_by.as_ref()
-    }
-    [
-        Col::data("woken_by_tid", |row| waker(row).map(|by| by.tid).into()),
-        Col::data("woken_by_thread", |row| waker(row).map(|by| &*by.thread).into()),
-        Col::data("woken_by_stack", |row| waker(row).map(|by| &*by.stack).into()).not_in_csv(),
-    ]
-}
-
-fn woken_by<'a>(row: &'a FileOpRow<'a>) -> Cell<'a> {
-    let by = row.reasons.first().and_then(|reason| reason.woken_by.as_ref());
-    by.map(|by| format!("{} {}", by.thread, by.tid)).into()
+fn waker<'a>(row: &FileOpRow<'a>) -> Option<&'a Waker> {
+    row.reasons.first()?.woken_by.as_ref()
 }
 
 /// What is known of each reason, by its name.
@@ -161,20 +155,19 @@ const OTHER: &str = "other";
 /// File operations in any format. Tables by message have one row a message id.
 pub struct FileOpWriter<W> {
     writer: Writer<FileOps, W>,
-    splits_messages: bool,
+    by_message: bool,
 }
 
 impl<W: Write> FileOpWriter<W> {
     /// A writer to this output.
     pub fn new(out: W, by_message: bool, format: &Format) -> Self {
-        let splits_messages = by_message && matches!(format, Format::Table(_));
-        Self { writer: Writer::new(out, &FileOps { by_message }, format), splits_messages }
+        Self { writer: Writer::new(out, &FileOps { by_message }, format), by_message }
     }
 }
 
 impl<W: Write> Sink<FileOps> for FileOpWriter<W> {
     fn row<'a>(&mut self, row: &'a FileOpRow<'a>) -> io::Result<()> {
-        if !self.splits_messages || row.message_ids.is_empty() {
+        if !(self.by_message && self.writer.is_table()) || row.message_ids.is_empty() {
             return self.writer.row(row);
         }
         let of_message = |message_ids| FileOpRow { message_ids, ..*row };
@@ -222,9 +215,8 @@ pub struct FileOpGroups {
 }
 
 /// The operations of one kind on files of one kind.
+#[derive(Default)]
 pub struct FileOpGroup {
-    op: FileOpKind,
-    kind: FileKind,
     errors: u64,
     bytes: u64,
     /// Of the bytes, those that came from the device, where that was watched.
@@ -234,46 +226,34 @@ pub struct FileOpGroup {
 }
 
 impl Report for FileOpGroups {
-    type Row<'a> = FileOpGroup;
+    type Row<'a> = (&'a (FileOpKind, FileKind), &'a FileOpGroup);
     const TYPE: &'static str = "file-op-summary";
 
     fn columns(&self) -> Vec<Column<Self>> {
         type Col = Column<FileOpGroups>;
-        let percentile = |heading, field, share| {
-            Col::number(heading, 7, field, move |group| {
-                group.latency.length_at(share).map(Cell::Length).into()
-            })
-        };
+        let percentile = |heading, field, share| Col::percentile(heading, field, share, |row| &row.1.latency);
+        let (heading, max) = if self.wide { ("REASONS", usize::MAX) } else { ("TOP REASON", 1) };
         vec![
-            Col::text("OP", 5, "op", |group| group.op.as_str().into()),
-            Col::text("KIND", 5, "kind", |group| group.kind.as_str().into()),
-            Col::number("COUNT", 7, "count", |group| Cell::Count(group.latency.count())),
-            Col::number("ERRORS", 0, "errors", |group| Cell::Count(group.errors)).wide().place(3),
-            Col::number("BYTES", 8, "bytes", |group| Cell::Bytes(group.bytes)),
-            Col::number("DISK", 0, "disk_bytes", |group| group.disk_bytes.map(Cell::Bytes).into())
+            Col::text("OP", 5, "op", |((op, _), _)| op.as_str().into()),
+            Col::text("KIND", 5, "kind", |((_, kind), _)| kind.as_str().into()),
+            Col::number("COUNT", 7, "count", |(_, group)| Cell::Count(group.latency.count())),
+            Col::number("ERRORS", 0, "errors", |(_, group)| Cell::Count(group.errors)).wide().place(3),
+            Col::number("BYTES", 8, "bytes", |(_, group)| Cell::Bytes(group.bytes)),
+            Col::number("DISK", 0, "disk_bytes", |(_, group)| group.disk_bytes.map(Cell::Bytes).into())
                 .wide()
                 .place(2),
-            Col::number("TIME", 7, "time_ns", |group| Cell::Length(group.latency.total())).place(1),
+            Col::number("TIME", 7, "time_ns", |(_, group)| Cell::Length(group.latency.total())).place(1),
             percentile("P50", "latency_p50_ns", 0.5),
             percentile("P99", "latency_p99_ns", 0.99),
             percentile("P999", "latency_p999_ns", 0.999),
             percentile("MAX", "latency_max_ns", 1.0),
-            if self.wide {
-                Col::text("REASONS", 0, "", |group| group.top_reasons(usize::MAX).into()).place(4)
-            } else {
-                Col::text("TOP REASON", 0, "", |group| group.top_reasons(1).into()).place(4)
-            },
-            Col::data("reasons", |group| time_by_name(&group.reasons)),
+            Col::text(heading, 0, "", move |(_, group)| group.top_reasons(max).into()).place(4),
+            Col::data("reasons", |(_, group)| time_by_name(&group.reasons)),
         ]
     }
 }
 
 impl FileOpGroup {
-    fn new(op: FileOpKind, kind: FileKind) -> Self {
-        let latency = Distribution::of_latencies();
-        Self { op, kind, errors: 0, bytes: 0, disk_bytes: None, latency, reasons: HashMap::new() }
-    }
-
     fn add(&mut self, row: &FileOpRow<'_>) {
         let FileOp { bytes, disk_bytes, errno, .. } = row.op;
         self.errors += u64::from(errno.is_some());
@@ -288,14 +268,14 @@ impl FileOpGroup {
     }
 
     /// Its first reasons with their shares of the time, the longest first.
-    fn top_reasons(&self, max: usize) -> String {
+    fn top_reasons(&self, max: usize) -> Option<String> {
         let mut reasons = self.reasons.iter().map(|(&name, &time)| (name, time)).collect::<Vec<_>>();
         reasons.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
         let whole = self.latency.total().0.max(1) as f64;
         let describe =
             |(name, time): (&str, Nanos)| format!("{name} {time} ({:.0} %)", time.0 as f64 / whole * 100.0);
         let texts = reasons.into_iter().take(max).map(describe).collect::<Vec<_>>();
-        if texts.is_empty() { NONE.to_owned() } else { texts.join(", ") }
+        (!texts.is_empty()).then(|| texts.join(", "))
     }
 }
 
@@ -315,17 +295,14 @@ impl<W: Write> FileOpSummary<W> {
 
 impl<W: Write> Sink<FileOps> for FileOpSummary<W> {
     fn row<'a>(&mut self, row: &'a FileOpRow<'a>) -> io::Result<()> {
-        let (op, kind) = (row.op.op, row.op.kind);
-        self.groups.entry((op, kind)).or_insert_with(|| FileOpGroup::new(op, kind)).add(row);
+        self.groups.entry((row.op.op, row.op.kind)).or_default().add(row);
         Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        let mut groups = self.groups.values().collect::<Vec<_>>();
-        groups.sort_by_key(|group| {
-            (std::cmp::Reverse(group.latency.sum()), group.op.as_str(), group.kind.as_str())
-        });
+        let mut groups = self.groups.iter().collect::<Vec<_>>();
+        groups.sort_by_key(|((op, kind), group)| (Reverse(group.latency.sum()), op.as_str(), kind.as_str()));
         let wide = matches!(&self.format, Format::Table(style) if style.wide);
-        Writer::new(&mut self.out, &FileOpGroups { wide }, &self.format.aligned()).write_all(groups)
+        Writer::new(&mut self.out, &FileOpGroups { wide }, &self.format.aligned()).write_all(&groups)
     }
 }

@@ -12,6 +12,7 @@
 pub mod advice;
 pub mod blocked;
 pub mod bounded_map;
+mod cell;
 pub mod comparison;
 pub mod csv;
 pub mod distribution;
@@ -27,6 +28,7 @@ pub mod json;
 pub mod kernel;
 pub mod locks;
 pub mod logs;
+pub mod markdown;
 pub mod paint;
 pub mod pauses;
 pub mod quantity;
@@ -35,6 +37,7 @@ pub mod rows;
 pub mod segments;
 pub mod slowest;
 pub mod table;
+mod text_writer;
 pub mod thread_state;
 pub mod time_of_day;
 pub mod wrap;
@@ -49,6 +52,8 @@ pub struct Style {
     pub zone: Zone,
     /// More columns on the right; nothing left out of an explanation.
     pub wide: bool,
+    /// All that could not be observed, not only what bears on what is shown.
+    pub verbose: bool,
     /// Whether colours may be used.
     pub colour: bool,
     /// Rows held back to find the widths of columns; 0 shows every row as it comes.

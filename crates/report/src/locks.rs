@@ -181,17 +181,12 @@ model::named! {
 type GroupKey = (String, Option<String>);
 
 /// The waits for one lock or one holder.
+#[derive(Default)]
 struct Group {
     latency: Distribution,
     waiters: HashSet<Tid>,
     /// What holders were doing, or what kept them from doing it: the time waited for it.
     reasons: HashMap<String, Nanos>,
-}
-
-impl Default for Group {
-    fn default() -> Self {
-        Self { latency: Distribution::of_latencies(), waiters: HashSet::new(), reasons: HashMap::new() }
-    }
 }
 
 impl Group {
@@ -239,11 +234,8 @@ impl Report for LockGroups {
 
     fn columns(&self) -> Vec<Column<Self>> {
         type Col = Column<LockGroups>;
-        let percentile = |heading, field, share| {
-            Col::number(heading, 7, field, move |sum| {
-                sum.group.latency.length_at(share).map(Cell::Length).into()
-            })
-        };
+        let percentile =
+            |heading, field, share| Col::percentile(heading, field, share, |sum| &sum.group.latency);
         let (name, number) = match self.by {
             GroupBy::Lock => ("LOCK", "PARTITION"),
             GroupBy::Holder => ("HOLDER", "TID"),

@@ -89,23 +89,6 @@ fn message(entry: &LogEntry, wide: bool) -> String {
     }
 }
 
-/// Log entries in any format, in JSON followed by what they come to.
-pub struct LogWriter<W: Write> {
-    writer: Writer<LogEntries, W>,
-    is_json: bool,
-}
-
-impl<W: Write> LogWriter<W> {
-    /// A writer to this output.
-    pub fn new(out: W, format: &Format) -> Self {
-        let wide = matches!(format, Format::Table(style) if style.wide);
-        Self {
-            writer: Writer::new(out, &LogEntries { wide }, format),
-            is_json: matches!(format, Format::Json),
-        }
-    }
-}
-
 /// An output of what logs say.
 pub trait LogSink {
     /// Takes one entry that is wanted.
@@ -115,15 +98,26 @@ pub trait LogSink {
     fn finish(&mut self, summary: &LogSummary, stats: &LogStats) -> io::Result<()>;
 }
 
+/// Log entries in any format, in JSON followed by what they come to.
+pub struct LogWriter<W: Write>(Writer<LogEntries, W>);
+
+impl<W: Write> LogWriter<W> {
+    /// A writer to this output.
+    pub fn new(out: W, format: &Format) -> Self {
+        let wide = matches!(format, Format::Table(style) if style.wide);
+        Self(Writer::new(out, &LogEntries { wide }, format))
+    }
+}
+
 impl<W: Write> LogSink for LogWriter<W> {
     fn entry(&mut self, row: LogRow<'_>) -> io::Result<()> {
-        self.writer.row(&row)
+        self.0.row(&row)
     }
 
     fn finish(&mut self, summary: &LogSummary, stats: &LogStats) -> io::Result<()> {
-        if self.is_json {
-            write_json(self.writer.output(), summary, stats)?;
+        if self.0.is_json() {
+            write_json(self.0.output(), summary, stats)?;
         }
-        self.writer.finish()
+        self.0.finish()
     }
 }

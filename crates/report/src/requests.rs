@@ -8,7 +8,6 @@ use std::io::{self, Write};
 use model::{Nanos, Partition, Request};
 
 use crate::error_code;
-use crate::json;
 use crate::quantity::NONE;
 use crate::rows::{Cell, Column, Format, Report, Writer};
 use crate::slowest::Slowest;
@@ -67,12 +66,10 @@ impl Report for Requests {
             Col::text("PARTITION", 0, "", |row| row.partition.map(|of| of.partition).into()),
         ];
         columns.extend(wide_columns().map(|column| {
-            if self.also.contains(&column.heading()) {
-                // Those that were asked for stand in the order in which they were.
-                let place = self.also.iter().position(|heading| *heading == column.heading());
-                column.always(1 + place.unwrap_or(0) as u8)
-            } else {
-                column
+            // Those that were asked for stand in the order in which they were.
+            match self.also.iter().position(|heading| *heading == column.heading()) {
+                Some(place) => column.always(1 + place as u8),
+                None => column,
             }
         }));
         columns
@@ -116,32 +113,28 @@ pub(crate) fn topic_shown(partition: Option<&Partition>) -> String {
 }
 
 /// Requests in any format.
-pub struct RequestWriter<W: Write> {
-    writer: Writer<Requests, W>,
-    format: Format,
-}
+pub struct RequestWriter<W: Write>(Writer<Requests, W>);
 
 impl<W: Write> RequestWriter<W> {
     /// A writer to this output; a table that is not wide has these of the wide one's columns too.
     pub fn new(out: W, also: Vec<&'static str>, format: &Format) -> Self {
-        Self { writer: Writer::new(out, &Requests { also }, format), format: format.clone() }
+        Self(Writer::new(out, &Requests { also }, format))
     }
 
     /// Writes one request.
     pub fn request(&mut self, request: &Request) -> io::Result<()> {
         let whole = RequestRow::of(request);
-        if matches!(self.format, Format::Json) || request.partitions.is_empty() {
-            return self.writer.row(&whole);
+        if self.0.is_json() || request.partitions.is_empty() {
+            return self.0.row(&whole);
         }
-        let split_messages = matches!(self.format, Format::Table(_));
         for partition in &request.partitions {
             let row = RequestRow { partition: Some(partition), ..whole };
-            if !split_messages || partition.message_ids.is_empty() {
-                self.writer.row(&row)?;
+            if !self.0.is_table() || partition.message_ids.is_empty() {
+                self.0.row(&row)?;
                 continue;
             }
             for id in &partition.message_ids {
-                self.writer.row(&RequestRow { message_id: Some(id), ..row })?;
+                self.0.row(&RequestRow { message_id: Some(id), ..row })?;
             }
         }
         Ok(())
@@ -150,10 +143,8 @@ impl<W: Write> RequestWriter<W> {
     /// Ends the output. Only JSON has a place for the summary; for the others the caller shows its sentences
     /// elsewhere.
     pub fn finish(&mut self, summary: &RequestSummary) -> io::Result<()> {
-        if matches!(self.format, Format::Json) {
-            json::write_line(self.writer.output(), summary)?;
-        }
-        self.writer.finish()
+        self.0.summary(summary)?;
+        self.0.finish()
     }
 }
 

@@ -6,16 +6,14 @@
 //! report, or none where `model` declares it.
 
 use std::borrow::Cow;
-use std::fmt::Display;
 use std::io::{self, Write};
 
-use model::row::Rows;
-use model::{ColumnType, Nanos, Row, Value as RowValue};
+use model::{ColumnType, Row, Value as RowValue};
 use serde::Serialize;
-use serde_json::Value;
 
-use crate::escape::escape;
-use crate::quantity::{NONE, format_bytes, format_count};
+pub use crate::cell::Cell;
+use crate::cell::push_name;
+use crate::distribution::Distribution;
 use crate::table::{Heading, Table};
 use crate::time_of_day::TimesOfDay;
 use crate::{Style, csv, json};
@@ -120,6 +118,16 @@ impl<R: Report> Column<R> {
         cell: impl for<'a> Fn(&'a R::Row<'a>) -> Cell<'a> + 'static,
     ) -> Self {
         Self::text("", 0, field, cell)
+    }
+
+    /// A column of the length of time that this share of a distribution does not exceed.
+    pub(crate) fn percentile(
+        heading: &'static str,
+        field: &'static str,
+        share: f64,
+        of: impl for<'a> Fn(&'a R::Row<'a>) -> &'a Distribution + 'static,
+    ) -> Self {
+        Self::number(heading, 7, field, move |row| of(row).length_at(share).map(Cell::Length).into())
     }
 
     /// All columns that `model` declares of a row, for programs; without the row they are empty.
@@ -235,217 +243,6 @@ impl<R: Report> Column<R> {
     }
 }
 
-/// The content of one column of one row, from which every format follows.
-pub enum Cell<'a> {
-    /// Left out of JSON, else as what is not known.
-    Absent,
-    /// Not known: `-`, `null`, an empty field.
-    None,
-    /// `yes` or `no` for people.
-    Bool(bool),
-    /// A number as it is.
-    Int(i64),
-    /// A number as it is.
-    Uint(u64),
-    /// A number with a fraction.
-    Float(f64),
-    /// Text, escaped for terminals.
-    Text(Cow<'a, str>),
-    /// Text that is escaped or painted already.
-    Escaped(String),
-    /// An instant: the time of day for people, UTC nanoseconds for programs.
-    Time(Nanos),
-    /// An instant: date and time of day for people.
-    DateTime(Nanos),
-    /// A length of time with its unit for people, nanoseconds for programs.
-    Length(Nanos),
-    /// A length of time as whole milliseconds with their unit for people.
-    WholeMillis(Nanos),
-    /// A length of time as whole milliseconds for people; the heading names the unit.
-    BareMillis(Nanos),
-    /// A count with separated thousands for people.
-    Count(u64),
-    /// Bytes with a unit for people.
-    Bytes(u64),
-    /// A number in hexadecimal for people.
-    Hex(u64),
-    /// Several texts, separated by blanks in CSV.
-    List(Vec<Cow<'a, str>>),
-    /// Named values: an object in JSON, `name=value` with blanks between elsewhere.
-    Pairs(Vec<(Cow<'a, str>, Value)>),
-    /// A value inside of which others may be; `name=value` with blanks between in CSV.
-    Value(Value),
-    /// Rows within a row; not for CSV.
-    Rows(&'a dyn Rows),
-    /// A JSON text as it is; not for CSV.
-    Json(Vec<u8>),
-}
-
-impl<'a> Cell<'a> {
-    /// Anything that has a text.
-    #[expect(clippy::needless_pass_by_value, reason = "a column hands over what it has just made")]
-    pub fn display(value: impl ToString) -> Self {
-        Cell::Text(Cow::Owned(value.to_string()))
-    }
-
-    /// Text, where empty text is not known.
-    pub fn known(text: &'a str) -> Self {
-        if text.is_empty() { Cell::None } else { Cell::Text(Cow::Borrowed(text)) }
-    }
-
-    /// What serialises, for JSON only.
-    pub fn json(value: &impl Serialize) -> Self {
-        let mut text = Vec::new();
-        // Nothing of ours fails to serialise, and a vector takes everything.
-        json::write(&mut text, value).map_or(Cell::None, |()| Cell::Json(text))
-    }
-
-    fn write_json(&self, line: &mut Vec<u8>) -> io::Result<()> {
-        match self {
-            Cell::None | Cell::Absent => line.extend_from_slice(b"null"),
-            Cell::Int(number) => push_number(line, *number),
-            Cell::Uint(number) | Cell::Count(number) | Cell::Bytes(number) | Cell::Hex(number) => {
-                push_number(line, *number);
-            }
-            Cell::Time(Nanos(ns))
-            | Cell::DateTime(Nanos(ns))
-            | Cell::Length(Nanos(ns))
-            | Cell::WholeMillis(Nanos(ns))
-            | Cell::BareMillis(Nanos(ns)) => push_number(line, *ns),
-            Cell::Bool(value) => json::write(line, value)?,
-            Cell::Float(number) => json::write(line, number)?,
-            Cell::Text(text) => json::write(line, text)?,
-            Cell::Escaped(text) => json::write(line, text)?,
-            Cell::List(texts) => json::write(line, texts)?,
-            Cell::Pairs(pairs) => {
-                let pairs = pairs.iter().map(|(name, value)| (name.to_string(), value.clone()));
-                json::write(line, &pairs.collect::<serde_json::Map<_, _>>())?;
-            }
-            Cell::Value(value) => json::write(line, value)?,
-            Cell::Rows(rows) => write_rows(line, *rows)?,
-            Cell::Json(text) => line.extend_from_slice(text),
-        }
-        Ok(())
-    }
-
-    fn write_csv(&self, text: &mut Vec<u8>) -> io::Result<()> {
-        match self {
-            Cell::None | Cell::Absent | Cell::Rows(_) | Cell::Json(_) => Ok(()),
-            Cell::Text(value) => csv::write_field(text, value),
-            Cell::Escaped(value) => csv::write_field(text, value),
-            Cell::List(texts) => csv::write_field(text, &texts.join(" ")),
-            Cell::Pairs(pairs) => {
-                csv::write_field(text, &plain_pairs(pairs.iter().map(|(name, value)| (name, value))))
-            }
-            Cell::Value(value) => csv::write_field(text, &plain(value)),
-            number => number.write_json(text),
-        }
-    }
-
-    fn write_text(&self, times: &mut TimesOfDay, text: &mut String) {
-        let mut digits = itoa::Buffer::new();
-        text.push_str(match self {
-            Cell::None | Cell::Absent => NONE,
-            Cell::Bool(true) => "yes",
-            Cell::Bool(false) => "no",
-            Cell::Int(number) => digits.format(*number),
-            Cell::Uint(number) => digits.format(*number),
-            Cell::BareMillis(length) => digits.format(length.as_millis_rounded()),
-            Cell::Text(value) => return text.push_str(&escape(value)),
-            Cell::Escaped(value) => value,
-            Cell::Time(at) => times.text(*at),
-            other => return text.push_str(&other.long_text(times)),
-        });
-    }
-
-    /// The text of cells that tables of very many rows do not have.
-    fn long_text(&self, times: &TimesOfDay) -> String {
-        match self {
-            Cell::Float(number) => number.to_string(),
-            Cell::DateTime(at) => times.zone().date_and_time(*at),
-            Cell::Length(length) => length.to_string(),
-            Cell::WholeMillis(length) => format!("{} ms", length.as_millis_rounded()),
-            Cell::Count(count) => format_count(*count),
-            Cell::Bytes(bytes) => format_bytes(*bytes),
-            Cell::Hex(number) => format!("{number:#010x}"),
-            Cell::List(texts) => escape(&texts.join(" ")).into_owned(),
-            Cell::Pairs(pairs) => {
-                escape(&plain_pairs(pairs.iter().map(|(name, value)| (name, value)))).into_owned()
-            }
-            Cell::Value(value) => escape(&plain(value)).into_owned(),
-            _ => String::new(),
-        }
-    }
-}
-
-fn push_number(line: &mut Vec<u8>, number: impl itoa::Integer) {
-    line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
-/// A value without quotes; several are `name=value` with blanks between.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(" "),
-        Value::Object(values) => plain_pairs(values),
-        other => other.to_string(),
-    }
-}
-
-fn plain_pairs<'p, N: Display + 'p>(pairs: impl IntoIterator<Item = (N, &'p Value)>) -> String {
-    let pairs = pairs.into_iter().map(|(name, value)| format!("{name}={}", plain(value)));
-    pairs.collect::<Vec<_>>().join(" ")
-}
-
-macro_rules! cell_from {
-    ($($type:ty => $variant:ident as $wide:ty),*) => {
-        $(impl From<$type> for Cell<'_> {
-            fn from(number: $type) -> Self {
-                Cell::$variant(number as $wide)
-            }
-        })*
-    };
-}
-
-cell_from!(i8 => Int as i64, i16 => Int as i64, i32 => Int as i64, i64 => Int as i64, u32 => Uint as u64,
-    u64 => Uint as u64, usize => Uint as u64, f64 => Float as f64, bool => Bool as bool, Value => Value as Value);
-
-impl<'a> From<RowValue<'a>> for Cell<'a> {
-    fn from(value: RowValue<'a>) -> Self {
-        match value {
-            RowValue::Null => Cell::None,
-            RowValue::Bool(value) => Cell::Bool(value),
-            RowValue::Int(number) => Cell::Int(number),
-            RowValue::Uint(number) => Cell::Uint(number),
-            RowValue::Float(number) => Cell::Float(number),
-            RowValue::Nanos(length) => Cell::Length(length),
-            RowValue::Text(text) => Cell::from(text),
-            RowValue::Shown(value) => Cell::display(value),
-            RowValue::Texts(texts) => Cell::List(texts.map(Cow::Borrowed).collect()),
-            RowValue::Rows(rows) => Cell::Rows(rows),
-        }
-    }
-}
-
-impl<'a> From<&'a str> for Cell<'a> {
-    fn from(text: &'a str) -> Self {
-        Cell::Text(Cow::Borrowed(text))
-    }
-}
-
-impl From<String> for Cell<'_> {
-    fn from(text: String) -> Self {
-        Cell::Text(Cow::Owned(text))
-    }
-}
-
-impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Cell::None, Into::into)
-    }
-}
-
 /// Writes rows in one format.
 pub struct Writer<R: Report, W> {
     columns: Vec<Column<R>>,
@@ -461,40 +258,46 @@ enum Form<W> {
 impl<R: Report, W: Write> Writer<R, W> {
     /// A writer of this report's rows to this output.
     pub fn new(out: W, report: &R, format: &Format) -> Self {
-        match format {
-            Format::Table(style) => Self::table(out, report, style, 0),
+        let mut columns = report.columns();
+        let form = match format {
+            Format::Table(style) => return Self::table(out, report, style, 0),
             Format::Json => {
-                Self::of(report.columns(), |column| column.in_json, |_| Form::Json { out, line: Vec::new() })
+                columns.retain(|column| column.in_json);
+                Form::Json { out, line: Vec::new() }
             }
-            Format::Csv => Self::of(
-                report.columns(),
-                |column| column.in_csv,
-                |_| Form::Csv { out, line: Vec::new(), has_names: false },
-            ),
-        }
+            Format::Csv => {
+                columns.retain(|column| column.in_csv);
+                Form::Csv { out, line: Vec::new(), has_names: false }
+            }
+        };
+        Self { columns, form }
     }
 
     /// A table `indent` columns from the left.
     pub fn table(out: W, report: &R, style: &Style, indent: usize) -> Self {
         let mut columns = report.columns();
+        columns.retain(|column| !column.heading().is_empty() && (style.wide || !column.wide));
         columns.sort_by_key(|column| column.place);
-        let is_shown = |column: &Column<R>| !column.heading().is_empty() && (style.wide || !column.wide);
-        Self::of(columns, is_shown, |columns| {
-            let headings = columns.iter().map(|column| column.heading).collect();
-            let table = Table::new(out, headings, style.lookahead).coloured(style.colour).indented(indent);
-            let cells = vec![String::new(); columns.len()];
-            Form::Table { table, times: TimesOfDay::new(style.zone.clone()), cells }
-        })
+        let headings = columns.iter().map(|column| column.heading).collect();
+        let mut table = Table::new(out, headings, style.lookahead);
+        (table.colour, table.indent) = (style.colour, indent);
+        let (times, cells) = (TimesOfDay::new(style.zone.clone()), vec![String::new(); columns.len()]);
+        Self { columns, form: Form::Table { table, times, cells } }
     }
 
-    fn of(
-        mut columns: Vec<Column<R>>,
-        is_wanted: impl Fn(&Column<R>) -> bool,
-        form: impl FnOnce(&[Column<R>]) -> Form<W>,
-    ) -> Self {
-        columns.retain(is_wanted);
-        let form = form(&columns);
-        Self { columns, form }
+    /// Whether it writes for people.
+    pub(crate) fn is_table(&self) -> bool {
+        matches!(self.form, Form::Table { .. })
+    }
+
+    /// Whether it writes JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self.form, Form::Json { .. })
+    }
+
+    /// Writes what the rows come to, where this is JSON: nothing else has a place for it.
+    pub(crate) fn summary(&mut self, summary: &impl Serialize) -> io::Result<()> {
+        if let Form::Json { out, .. } = &mut self.form { json::write_line(out, summary) } else { Ok(()) }
     }
 
     /// Writes one row.
@@ -692,33 +495,4 @@ fn write_object<'a, R: Report>(
     }
     line.push(b'}');
     Ok(())
-}
-
-/// Rows within a row, as an array of objects.
-fn write_rows(line: &mut Vec<u8>, rows: &dyn Rows) -> io::Result<()> {
-    line.push(b'[');
-    for at in 0..rows.count() {
-        line.extend_from_slice(if at > 0 { b",{" } else { b"{" });
-        let (mut result, mut is_first) = (Ok(()), true);
-        rows.visit(at, &mut |name, value| {
-            if !std::mem::take(&mut is_first) {
-                line.push(b',');
-            }
-            push_name(line, name);
-            if result.is_ok() {
-                result = Cell::from(value).write_json(line);
-            }
-        });
-        result?;
-        line.push(b'}');
-    }
-    line.push(b']');
-    Ok(())
-}
-
-/// Names are ours: nothing in them needs an escape.
-fn push_name(line: &mut Vec<u8>, name: &str) {
-    line.push(b'"');
-    line.extend_from_slice(name.as_bytes());
-    line.extend_from_slice(b"\":");
 }

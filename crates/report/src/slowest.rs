@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use model::Nanos;
 
-/// Holds the slowest.
+/// Holds the slowest; by default none.
 pub struct Slowest<T> {
     most: usize,
     held: BinaryHeap<Reverse<Entry<T>>>,
@@ -18,6 +18,12 @@ struct Entry<T> {
     latency: Nanos,
     nth: Reverse<u64>,
     item: T,
+}
+
+impl<T> Default for Slowest<T> {
+    fn default() -> Self {
+        Self::new(0)
+    }
 }
 
 impl<T> Slowest<T> {

@@ -46,8 +46,10 @@ pub struct Table<W> {
     columns: Vec<Heading>,
     held: Vec<Vec<String>>,
     lookahead: usize,
-    indent: usize,
-    colour: bool,
+    /// Blanks before each line.
+    pub(crate) indent: usize,
+    /// Whether headings are in colour.
+    pub(crate) colour: bool,
     headed: bool,
     /// The line being written.
     line: Vec<u8>,
@@ -70,20 +72,6 @@ impl<W: Write> Table<W> {
             headed: false,
             line: Vec::new(),
         }
-    }
-
-    /// The same table, with its headings in colour.
-    #[must_use]
-    pub fn coloured(mut self, colour: bool) -> Self {
-        self.colour = colour;
-        self
-    }
-
-    /// The same table, so many blanks from the left.
-    #[must_use]
-    pub fn indented(mut self, blanks: usize) -> Self {
-        self.indent = blanks;
-        self
     }
 
     /// Makes the columns wide enough for a row that comes later.

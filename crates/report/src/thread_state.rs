@@ -8,43 +8,25 @@ use std::sync::Arc;
 use model::{Event, Nanos, OffCpu, Pid, Tid};
 
 /// Stacks whose states are remembered.
-const MOST_STACKS: usize = 20_000;
+const MAX_STACKS: usize = 20_000;
 
-/// A state. Each instant of a thread is in one of them, the more telling one where two were seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ThreadState {
-    /// On a CPU.
-    Running,
-    /// It could run and had no CPU.
-    Runnable,
-    /// In a system call on a file.
-    FileOp,
-    /// Off the CPU for what the disk or the kernel does.
-    Blocked,
-    /// Waiting for a Java lock.
-    Lock,
-    /// Stopped by the JVM.
-    Stopped,
-    /// Off the CPU until somebody has something for it.
-    Idle,
-}
-
-impl ThreadState {
-    /// Every state, in order.
-    pub const ALL: [Self; 7] =
-        [Self::Running, Self::Runnable, Self::FileOp, Self::Blocked, Self::Lock, Self::Stopped, Self::Idle];
-
-    /// In words.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Runnable => "waiting for a CPU",
-            Self::FileOp => "in a file operation",
-            Self::Blocked => "blocked by disk or kernel",
-            Self::Lock => "waiting for a lock",
-            Self::Stopped => "stopped by the JVM",
-            Self::Idle => "waiting for work",
-        }
+model::named! {
+    /// A state. Each instant of a thread is in one of them, the more telling one where two were seen.
+    pub enum ThreadState {
+        /// On a CPU.
+        Running = "running",
+        /// It could run and had no CPU.
+        Runnable = "waiting for a CPU",
+        /// In a system call on a file.
+        FileOp = "in a file operation",
+        /// Off the CPU for what the disk or the kernel does.
+        Blocked = "blocked by disk or kernel",
+        /// Waiting for a Java lock.
+        Lock = "waiting for a lock",
+        /// Stopped by the JVM.
+        Stopped = "stopped by the JVM",
+        /// Off the CPU until somebody has something for it.
+        Idle = "waiting for work",
     }
 }
 
@@ -132,7 +114,7 @@ impl ThreadStates {
             return idle;
         }
         let idle = stack.split(';').any(|frame| IDLE_FUNCTIONS.iter().any(|one| frame.contains(one)));
-        if self.idle_stacks.len() < MOST_STACKS {
+        if self.idle_stacks.len() < MAX_STACKS {
             self.idle_stacks.insert(Arc::clone(stack), idle);
         }
         idle

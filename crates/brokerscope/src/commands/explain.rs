@@ -14,7 +14,7 @@ use diagnose::Config;
 use model::{Nanos, Verdict};
 use recording::VerdictWriter;
 use report::explanation::{
-    Conclusion, ExplanationReport, ExplanationText, RequestText, TopVerdicts, VerdictLines,
+    Conclusion, ExplanationReport, ExplanationText, RequestText, TopVerdicts, Verdicts,
 };
 use report::quantity::format_count_of;
 
@@ -269,7 +269,7 @@ fn report(args: &Explain, pace: Pace) -> Box<dyn ExplanationReport> {
             Box::new(ExplanationText::as_they_come(out, &style))
         }
         (report::Format::Table(style), None) => Box::new(ExplanationText::new(out, &style)),
-        (form, _) => Box::new(VerdictLines::new(out, &form)),
+        (form, _) => Box::new(report::Writer::new(out, &Verdicts, &form)),
     };
     match args.top.top {
         Some(most) => Box::new(TopVerdicts::new(most, all)),

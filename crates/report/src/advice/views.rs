@@ -8,14 +8,14 @@ use model::StackTime;
 use serde_json::json;
 
 use crate::blocked::{BlockedRow, BlockedThreads};
-use crate::paint::{Role, paint};
+use crate::json;
 use crate::quantity::format_count_of;
 use crate::rows::{Cell, Column, Format, Report, Writer};
-use crate::{Style, json};
+use crate::text_writer::TextWriter;
 
-/// Functions told.
+/// Functions shown.
 const MAX_FUNCTIONS: usize = 15;
-/// Locks told.
+/// Locks shown.
 const MAX_LOCKS: usize = 10;
 
 /// What there is to look at beside advice.
@@ -81,21 +81,21 @@ impl Views {
 }
 
 /// Writes them for people.
-pub(super) fn write_text(out: &mut impl Write, look: &Style, views: &Views) -> io::Result<()> {
-    let heading = |text: &str| paint(look.colour, Role::Heading, text);
+pub(super) fn write_text<W: Write>(text: &mut TextWriter<W>, views: &Views) -> io::Result<()> {
     let dumps = views.in_dumps.as_ref().map_or(0, |(dumps, _)| *dumps);
-    if let Some(locks) =
-        views.blocked.get(..views.blocked.len().min(MAX_LOCKS)).filter(|locks| !locks.is_empty())
-    {
-        writeln!(out, "\n{}", heading(&format!("Blocked on ({})", format_count_of(dumps, "thread dump"))))?;
-        Writer::new(&mut *out, &BlockedThreads, &Format::Table(look.clone())).write_all(locks)?;
+    if !views.blocked.is_empty() {
+        text.heading(&format!("Blocked on ({})", format_count_of(dumps, "thread dump")))?;
+        let format = Format::Table(text.style.clone());
+        let locks = views.blocked.iter().take(MAX_LOCKS);
+        Writer::new(&mut text.out, &BlockedThreads, &format).write_all(locks)?;
     }
     for (source, title, profile) in views.profiles() {
         let top = profile.top(MAX_FUNCTIONS);
-        writeln!(out, "\n{}", heading(&title))?;
-        Writer::table(&mut *out, &Functions, &look.aligned(), 0).write_all(&rows(source, profile, &top))?;
+        text.heading(&title)?;
+        let style = text.style.aligned();
+        Writer::table(&mut text.out, &Functions, &style, 0).write_all(&rows(source, profile, &top))?;
         if let Some(works) = works(profile) {
-            writeln!(out, "{}", crate::wrap::bullet(&works, 0))?;
+            text.wrapped("- ", (2, 2), &works, None)?;
         }
     }
     Ok(())
@@ -148,6 +148,7 @@ mod tests {
 
     use super::{Views, write_json, write_text};
     use crate::Style;
+    use crate::text_writer::TextWriter;
 
     fn views() -> Views {
         let mut profile = Profile::default();
@@ -162,7 +163,7 @@ mod tests {
     #[test]
     fn functions_are_told_with_what_they_are_and_are_escaped() {
         let mut out = Vec::new();
-        write_text(&mut out, &Style::default(), &views()).unwrap();
+        write_text(&mut TextWriter::new(&mut out, &Style::default()), &views()).unwrap();
         let out = String::from_utf8(out).unwrap();
         assert!(out.contains("\nWhat ran on the processors (200 samples)\n"), "{out}");
         assert!(out.contains("89.0 %     178  java.util.zip.CRC32C.updateBytes "), "{out}");
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn where_nothing_was_seen_nothing_is_told() {
         let (mut text, mut json) = (Vec::new(), Vec::new());
-        write_text(&mut text, &Style::default(), &Views::default()).unwrap();
+        write_text(&mut TextWriter::new(&mut text, &Style::default()), &Views::default()).unwrap();
         write_json(&mut json, &Views::default()).unwrap();
         assert!(text.is_empty() && json.is_empty());
     }

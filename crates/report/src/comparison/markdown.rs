@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use compare::Figure;
 
 use super::{ComparisonReport, figures};
-use crate::escape::escape;
+use crate::markdown::{cell, code};
 use crate::quantity::format_count;
 
 /// Causes of each configuration.
@@ -75,14 +75,4 @@ fn causes(out: &mut dyn Write, compared: &ComparisonReport) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// A code span: what is in it is no markup. Backticks would end it.
-fn code(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!("`{}`", escape(text).replace('`', "'")) }
-}
-
-/// The same within a table, where a bar ends the cell even in code.
-fn cell(text: &str) -> String {
-    code(text).replace('|', "¦")
 }

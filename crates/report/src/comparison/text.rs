@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use compare::{Configuration, Figure};
-use model::Nanos;
 
 use super::heat::Scale;
 use super::{ComparisonReport, figures};
@@ -12,9 +11,10 @@ use crate::escape::escape;
 use crate::paint::{Role, paint};
 use crate::quantity::{format_count, format_count_of};
 use crate::table::{Heading, Table};
+use crate::text_writer::TextWriter;
 
-/// The columns that a terminal has at least.
-const WIDTH: usize = 80;
+/// A terminal has 80 columns at least; the last one stays empty.
+const WIDTH: usize = 79;
 /// Of these, what a row of the heat map and a bar have.
 const CELLS: usize = 58;
 const BAR: usize = 40;
@@ -25,7 +25,7 @@ const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'
 
 /// Writes all of it.
 pub fn write_text(out: &mut dyn Write, look: &Style, compared: &ComparisonReport) -> io::Result<()> {
-    let mut text = Text { out, look, compared };
+    let mut text = Text { text: TextWriter { width: WIDTH, ..TextWriter::new(out, look) }, compared };
     text.lead()?;
     text.load()?;
     text.latencies()?;
@@ -34,45 +34,36 @@ pub fn write_text(out: &mut dyn Write, look: &Style, compared: &ComparisonReport
     text.heat_map()?;
     text.bars()?;
     text.notes()?;
-    text.out.flush()
+    text.text.out.flush()
 }
 
 struct Text<'a> {
-    out: &'a mut dyn Write,
-    look: &'a Style,
+    text: TextWriter<&'a mut dyn Write>,
     compared: &'a ComparisonReport,
 }
 
-impl Text<'_> {
-    fn configurations(&self) -> &[Configuration] {
+impl<'a> Text<'a> {
+    fn configurations(&self) -> &'a [Configuration] {
         &self.compared.comparison.configurations
     }
 
     fn name(&self, of: &Configuration) -> String {
-        figures::name(&of.name, self.look.wide)
+        figures::name(&of.name, self.text.style.wide)
     }
 
     fn lead(&mut self) -> io::Result<()> {
         let count = format_count_of(self.configurations().len() as u64, "configuration");
-        let (base, slo) = (escape(self.compared.base()), self.compared.comparison.slo);
-        let what = escape(&self.compared.of_what()).into_owned();
+        let (base, slo) = (self.compared.base(), self.compared.comparison.slo);
+        let what = self.compared.of_what();
         let sentence =
             format!("{what} in {count}; the base is {base}; who took {slo} or longer missed the objective");
-        for line in fill(&sentence) {
-            writeln!(self.out, "{line}")?;
-        }
-        Ok(())
+        self.text.wrapped("", (0, 0), &sentence, None)
     }
 
-    fn heading(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "\n{}", paint(self.look.colour, Role::Heading, text))
-    }
-
-    fn table(&mut self, columns: Vec<Heading>, rows: Vec<Vec<String>>) -> io::Result<()> {
-        let mut table = Table::new(&mut *self.out, columns, rows.len()).coloured(self.look.colour);
-        for row in rows {
-            table.row(&row)?;
-        }
+    fn table(&mut self, columns: Vec<Heading>, rows: &[Vec<String>]) -> io::Result<()> {
+        let mut table = Table::new(&mut self.text.out, columns, rows.len());
+        table.colour = self.text.style.colour;
+        rows.iter().try_for_each(|row| table.row(row))?;
         table.release()
     }
 
@@ -99,9 +90,9 @@ impl Text<'_> {
                 figures::value(Figure::SloMisses, of.figures.of(Figure::SloMisses)),
             ]
         };
-        let rows = self.configurations().iter().map(row).collect();
-        writeln!(self.out)?;
-        self.table(columns, rows)
+        let rows = self.configurations().iter().map(row).collect::<Vec<_>>();
+        writeln!(self.text.out)?;
+        self.table(columns, &rows)
     }
 
     fn latencies(&mut self) -> io::Result<()> {
@@ -112,18 +103,14 @@ impl Text<'_> {
             let values = figures.iter().map(|&figure| figures::value(figure, of.figures.of(figure)));
             std::iter::once(self.name(of)).chain(values).collect()
         };
-        let rows = self.configurations().iter().map(row).collect();
-        writeln!(self.out)?;
-        self.table(columns, rows)
+        let rows = self.configurations().iter().map(row).collect::<Vec<_>>();
+        writeln!(self.text.out)?;
+        self.table(columns, &rows)
     }
 
     fn differences(&mut self) -> io::Result<()> {
-        for at in 1..self.configurations().len() {
-            let Some(name) = self.configurations().get(at).map(|of| escape(&of.name).into_owned()) else {
-                continue;
-            };
-            let base = escape(self.compared.base()).into_owned();
-            self.heading(&format!("{name} against {base}"))?;
+        for (at, of) in self.configurations().iter().enumerate().skip(1) {
+            self.text.heading(&format!("{} against {}", escape(&of.name), escape(self.compared.base())))?;
             let columns = vec![
                 Heading::text("FIGURE", 10),
                 Heading::number("BASE", 9),
@@ -132,7 +119,7 @@ impl Text<'_> {
                 Heading::text("95 % INTERVAL", 14),
                 Heading::text("", 0),
             ];
-            let colour = self.look.colour;
+            let colour = self.text.style.colour;
             let row = |of: &compare::Difference| {
                 vec![
                     of.figure.title().to_owned(),
@@ -144,8 +131,8 @@ impl Text<'_> {
                     paint(colour, figures::role(of), &figures::outcome(of)),
                 ]
             };
-            let rows = self.compared.comparison.differences_of(at).map(row).collect();
-            self.table(columns, rows)?;
+            let rows = self.compared.comparison.differences_of(at).map(row).collect::<Vec<_>>();
+            self.table(columns, &rows)?;
         }
         Ok(())
     }
@@ -158,10 +145,10 @@ impl Text<'_> {
             Heading::number("TIME", 8),
             Heading::number("PER MINUTE", 0),
         ];
-        let most = if self.look.wide { usize::MAX } else { CAUSES };
+        let most = if self.text.style.wide { usize::MAX } else { CAUSES };
         let rows = self.configurations().iter().flat_map(|of| {
             let causes = of.causes.iter().take(most).enumerate();
-            let told = causes.map(|(at, total)| {
+            let shown = causes.map(|(at, total)| {
                 vec![
                     if at == 0 { self.name(of) } else { String::new() },
                     total.cause.as_str().to_owned(),
@@ -171,33 +158,31 @@ impl Text<'_> {
                 ]
             });
             let nothing = vec![self.name(of), "nothing was slow".to_owned()];
-            told.chain(of.causes.is_empty().then_some(nothing)).collect::<Vec<_>>()
+            shown.chain(of.causes.is_empty().then_some(nothing)).collect::<Vec<_>>()
         });
-        let rows = rows.collect();
-        writeln!(self.out)?;
-        self.table(columns, rows)
+        let rows = rows.collect::<Vec<_>>();
+        writeln!(self.text.out)?;
+        self.table(columns, &rows)
     }
 
     fn heat_map(&mut self) -> io::Result<()> {
         let over_time = self.compared.comparison.over_time(CELLS);
-        let Some(scale) = Scale::of(&over_time, self.look.colour) else { return Ok(()) };
-        let cell = Nanos(over_time.bucket.0);
-        self.heading(&format!("p99.9 over the time of the run, a cell is {}", seconds(cell.0 as f64 / 1e9)))?;
-        for (of, row) in self.compared.comparison.configurations.iter().zip(&over_time.rows) {
-            let name = figures::name(&of.name, false);
+        let Some(scale) = Scale::of(&over_time, self.text.style.colour) else { return Ok(()) };
+        let cell = over_time.bucket.0 as f64 / 1e9;
+        self.text.heading(&format!("p99.9 over the time of the run, a cell is {}", seconds(cell)))?;
+        for (of, row) in self.configurations().iter().zip(&over_time.rows) {
             let cells: String = row.iter().map(|&cell| scale.cell(cell)).collect();
-            writeln!(self.out, "{name:<width$}  {}", cells.trim_end(), width = figures::NAME)?;
+            self.row(&figures::name(&of.name, false), cells.trim_end())?;
         }
         let cells = over_time.rows.first().map_or(0, Vec::len);
-        let end = seconds(cells as f64 * cell.0 as f64 / 1e9);
-        writeln!(
-            self.out,
-            "{:width$}  0 s{end:>rest$}",
-            "",
-            width = figures::NAME,
-            rest = cells.saturating_sub(3)
-        )?;
-        writeln!(self.out, "{:width$}  {} and more", "", scale.legend().join("  "), width = figures::NAME)
+        let (end, rest) = (seconds(cells as f64 * cell), cells.saturating_sub(3));
+        self.row("", &format!("0 s{end:>rest$}"))?;
+        self.row("", &format!("{} and more", scale.legend().join("  ")))
+    }
+
+    /// A name, or none, and what stands beside it.
+    fn row(&mut self, name: &str, text: &str) -> io::Result<()> {
+        writeln!(self.text.out, "{name:<width$}  {text}", width = figures::NAME)
     }
 
     fn bars(&mut self) -> io::Result<()> {
@@ -212,33 +197,25 @@ impl Text<'_> {
         let Some((figure, heading, most)) = carrying.into_iter().find(|(_, _, most)| *most > 0.0) else {
             return Ok(());
         };
-        self.heading(heading)?;
-        for of in &self.compared.comparison.configurations {
-            let rate = of.figures.of(figure).unwrap_or(0.0);
-            let (name, bar) = (figures::name(&of.name, false), bar(rate / most));
-            let told = figures::value(figure, of.figures.of(figure));
-            writeln!(self.out, "{name:<width$}  {bar} {told}", width = figures::NAME)?;
-            for line in of.note.iter().flat_map(|note| fill_from(&escape(note), figures::NAME + 2)) {
-                let line = paint(self.look.colour, Role::Faint, &line);
-                writeln!(self.out, "{:width$}  {line}", "", width = figures::NAME)?;
+        self.text.heading(heading)?;
+        for of in self.configurations() {
+            let rate = of.figures.of(figure);
+            let (bar, rate) = (bar(rate.unwrap_or(0.0) / most), figures::value(figure, rate));
+            self.row(&figures::name(&of.name, false), &format!("{bar} {rate}"))?;
+            if let Some(note) = &of.note {
+                let column = figures::NAME + 2;
+                self.text.wrapped(&" ".repeat(column), (column, column), note, Some(Role::Faint))?;
             }
         }
         Ok(())
     }
 
     fn notes(&mut self) -> io::Result<()> {
-        let mut notes = self.compared.cautions();
-        notes.extend(self.compared.notes.iter().map(|note| escape(note).into_owned()));
-        if notes.is_empty() {
-            return Ok(());
+        let notes = [self.compared.cautions(), self.compared.notes.clone()].concat();
+        if !notes.is_empty() {
+            writeln!(self.text.out)?;
         }
-        writeln!(self.out)?;
-        for note in notes {
-            for (at, line) in fill_from(&note, 2).into_iter().enumerate() {
-                writeln!(self.out, "{} {line}", if at == 0 { "-" } else { " " })?;
-            }
-        }
-        Ok(())
+        notes.iter().try_for_each(|note| self.text.wrapped("- ", (2, 2), note, None))
     }
 }
 
@@ -258,37 +235,16 @@ fn bar(share: f64) -> String {
     bar
 }
 
-fn fill(text: &str) -> Vec<String> {
-    fill_from(text, 0)
-}
-
-/// The text in lines that end before the 80th column, if they begin after so many.
-fn fill_from(text: &str, from: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if from + line.chars().count() + 1 + word.chars().count() < WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{bar, fill_from, seconds};
+    use super::{bar, seconds};
 
     #[test]
-    fn bars_have_eighths_and_lines_end_in_time() {
+    fn bars_have_eighths_and_long_times_are_in_minutes() {
         assert_eq!(bar(1.0).chars().count(), 40);
         assert_eq!(bar(0.5).chars().count(), 20);
         assert_eq!(bar(0.506_25), format!("{}▎", "█".repeat(20)));
         assert_eq!(bar(0.0), "");
-        let lines = fill_from(&"word ".repeat(40), 10);
-        assert!(lines.len() > 2 && lines.iter().all(|line| line.len() + 10 < 80));
         assert_eq!((seconds(20.04), seconds(1_800.0)), ("20 s".to_owned(), "30 min".to_owned()));
     }
 }

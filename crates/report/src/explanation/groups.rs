@@ -1,7 +1,7 @@
 //! Verdicts gathered by their root, so that one commit that slowed 37 requests appears once. Keeps a
 //! bounded number of them; the totals of all are the engine's.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use model::{Cause, Doubt, Evidence, EvidenceKind, Nanos, Stage, Tid, Verdict};
@@ -128,7 +128,24 @@ impl Group {
 }
 
 /// What to change, by cause.
-pub(crate) type Advice = HashMap<Cause, Vec<&'static str>>;
+#[derive(Debug, Default)]
+pub(crate) struct Advice {
+    by_cause: HashMap<Cause, Vec<&'static str>>,
+    taken: HashSet<&'static str>,
+}
+
+impl Advice {
+    /// Whether there is anything to change about a cause.
+    pub(crate) fn has(&self, cause: Cause) -> bool {
+        self.by_cause.get(&cause).is_some_and(|sentences| !sentences.is_empty())
+    }
+
+    /// What to change about a cause, but for what was taken before.
+    pub(crate) fn take(&mut self, cause: Cause) -> Vec<&'static str> {
+        let sentences = self.by_cause.remove(&cause).unwrap_or_default();
+        sentences.into_iter().filter(|sentence| self.taken.insert(sentence)).collect()
+    }
+}
 
 /// All groups, and what to say about their causes.
 #[derive(Debug)]
@@ -140,11 +157,11 @@ pub(crate) struct Groups {
 
 impl Groups {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, by_root: HashMap::new(), advice: HashMap::new() }
+        Self { limits, by_root: HashMap::new(), advice: Advice::default() }
     }
 
     pub(crate) fn add(&mut self, verdict: Verdict) {
-        self.advice.entry(verdict.cause).or_insert_with(|| verdict.advice.clone());
+        self.advice.by_cause.entry(verdict.cause).or_insert_with(|| verdict.advice.clone());
         self.by_root.entry(Arc::clone(&verdict.root)).or_default().add(verdict, self.limits.requests);
         // Pruned in bulk: twice the limit is held at most.
         if self.by_root.len() > self.limits.roots.saturating_mul(2) {

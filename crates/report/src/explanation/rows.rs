@@ -7,10 +7,10 @@ use diagnose::request_log_check::{Agreement, Differences, TimesComparison};
 use model::{KafkaTimes, Stage, Verdict};
 use serde_json::{Map, Value, json};
 
+use super::finding::describe_finding;
 use super::{Conclusion, ExplanationReport};
-use crate::json;
 use crate::requests::{RequestRow, Requests};
-use crate::rows::{Cell, Column, Format, Report, Writer, to_json};
+use crate::rows::{Cell, Column, Report, Writer, to_json};
 
 /// Verdicts, one row each.
 #[derive(Clone, Copy, Debug)]
@@ -97,32 +97,18 @@ fn kafka(verdict: &Verdict) -> Option<Value> {
 }
 
 /// Verdicts as JSON lines or CSV, as they come.
-pub struct VerdictLines<W: Write> {
-    writer: Writer<Verdicts, W>,
-    is_json: bool,
-}
-
-impl<W: Write> VerdictLines<W> {
-    /// A writer to this output.
-    pub fn new(out: W, format: &Format) -> Self {
-        Self { writer: Writer::new(out, &Verdicts, format), is_json: matches!(format, Format::Json) }
-    }
-}
-
-impl<W: Write> ExplanationReport for VerdictLines<W> {
+impl<W: Write> ExplanationReport for Writer<Verdicts, W> {
     fn verdict(&mut self, verdict: Verdict) -> io::Result<()> {
-        self.writer.row(&verdict)
+        self.row(&verdict)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.writer.output().flush()
+        self.output().flush()
     }
 
     fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()> {
-        if self.is_json {
-            json::write_line(self.writer.output(), &summary(conclusion))?;
-        }
-        self.writer.finish()
+        self.summary(&summary(conclusion))?;
+        Writer::finish(self)
     }
 }
 
@@ -148,6 +134,7 @@ fn summary(conclusion: &Conclusion) -> Value {
     let joins = &summary.joins;
     let mut value = json!({
         "type": "summary",
+        "finding": describe_finding(conclusion),
         "requests": summary.requests,
         "slow": summary.slow,
         "slower_than_ns": conclusion.slower_than.0,

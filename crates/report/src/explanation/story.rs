@@ -6,10 +6,8 @@ use diagnose::request_log_check::{Agreement, Differences, TOLERANCE, TimesCompar
 use model::{Cause, Evidence, EvidenceKind, KafkaTimes, Nanos, Request, Stage, Verdict};
 
 use super::chain::describe_chain;
-use crate::Style;
-use crate::escape::escape;
 use crate::quantity::{format_count, format_count_of};
-use crate::wrap::wrap;
+use crate::text_writer::TextWriter;
 
 /// Columns before a line's text besides its indentation: a time of day, two blanks.
 const HANG: usize = 14;
@@ -21,7 +19,7 @@ const RULED_OUT: i64 = 10;
 /// Something that happened.
 pub(super) struct Line {
     at: Nanos,
-    text: String,
+    pub(super) text: String,
 }
 
 impl Line {
@@ -45,11 +43,12 @@ impl Line {
         let texts = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>();
         Some(Self { at: write.start, text: texts.join(", ") + &thread(write) })
     }
-}
 
-/// One thing seen, with its thread.
-pub(super) fn told(evidence: &Evidence) -> String {
-    Line::of(evidence, &evidence.text).text
+    /// Writes it, so many columns from the left.
+    pub(super) fn write<W: Write>(&self, text: &mut TextWriter<W>, indent: usize) -> io::Result<()> {
+        let before = format!("{:indent$}{}  ", "", text.style.zone.time_of_day(self.at));
+        text.wrapped(&before, (indent + HANG, indent + HANG), &self.text, None)
+    }
 }
 
 fn thread(evidence: &Evidence) -> String {
@@ -61,28 +60,20 @@ fn thread(evidence: &Evidence) -> String {
     }
 }
 
-/// Writes a line, so many columns from the left.
-pub(super) fn print<W: Write>(out: &mut W, style: &Style, indent: usize, line: &Line) -> io::Result<()> {
-    let mut before = format!("{:indent$}{}  ", "", style.zone.time_of_day(line.at));
-    for piece in wrap(&escape(&line.text), indent + HANG, indent + HANG) {
-        writeln!(out, "{before}{piece}")?;
-        before = " ".repeat(indent + HANG);
-    }
-    Ok(())
+/// What makes a request's verdict less certain.
+pub(super) fn limits(verdict: &Verdict) -> impl Iterator<Item = String> + '_ {
+    let losses = verdict.losses.iter().map(|loss| format!("near a loss: {loss}"));
+    losses.chain(verdict.request.error.iter().map(|error| format!("unreadable: {error}")))
 }
 
-/// Tells one request's story.
-pub(super) fn tell<W: Write>(out: &mut W, style: &Style, verdict: &Verdict) -> io::Result<()> {
+/// Writes one request's story.
+pub(super) fn write<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict) -> io::Result<()> {
     let title = format!("In detail: {}, {}", describe_chain(verdict), spent(verdict));
-    let mut before = "  ";
-    for piece in wrap(&escape(&title), before.len(), INDENT) {
-        writeln!(out, "{before}{piece}")?;
-        before = "    ";
+    text.wrapped("  ", (2, INDENT), &title, None)?;
+    if let Some(times) = request_log(verdict) {
+        text.wrapped("    ", (INDENT, INDENT), &times, None)?;
     }
-    for piece in request_log(verdict).iter().flat_map(|text| wrap(&escape(text), INDENT, INDENT)) {
-        writeln!(out, "    {piece}")?;
-    }
-    lines(verdict).iter().try_for_each(|line| print(out, style, INDENT, line))
+    lines(verdict).iter().try_for_each(|line| line.write(text, INDENT))
 }
 
 fn spent(verdict: &Verdict) -> String {

@@ -1,5 +1,5 @@
-//! Verdicts for people: the totals; every root with what was seen of it and the requests it slowed, the one
-//! that took most time first; then what to change and what all of it rests on.
+//! Verdicts for people: what was found in one sentence, the totals, what to change first; every root with what was seen of
+//! it and the requests it slowed, the one that took most time first; then what else to change and what all of it rests on.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -8,6 +8,7 @@ use diagnose::{JoinStats, RootTotal, Summary};
 use model::{Cause, Evidence, Nanos, Partition, Verdict};
 
 use super::chain::{describe_chain, describe_chain_and_holder};
+use super::finding::{describe_finding, percent};
 use super::groups::{Advice, Group, Groups, Limits, Question, Questions};
 use super::story::{self, Line, describe_agreement};
 use super::{Conclusion, ExplanationReport, Lag, Unobservable};
@@ -17,7 +18,7 @@ use crate::paint::{Role, paint};
 use crate::quantity::{NONE, format_count, format_count_of, or_dash};
 use crate::requests::topic_shown;
 use crate::rows::{Cell, Column, Report, Writer};
-use crate::wrap::bullet;
+use crate::text_writer::{INDENT, TextWriter};
 
 /// Roots shown in full; of the others, the first of each cause is.
 const MAX_FULL_ROOTS: usize = 3;
@@ -26,10 +27,10 @@ const MAX_ROOTS: usize = 20;
 
 /// Verdicts as text.
 pub struct ExplanationText<W> {
-    out: W,
+    text: TextWriter<W>,
     groups: Groups,
     questions: Questions,
-    style: Style,
+    needed: NeededSources,
     /// Whether each verdict is shown at once, in a line, and whether one was.
     rows: Option<bool>,
 }
@@ -38,8 +39,13 @@ impl<W: Write> ExplanationText<W> {
     /// Text that looks like this.
     pub fn new(out: W, look: &Style) -> Self {
         let limits = if look.wide { Limits::LONG } else { Limits::SHORT };
-        let (groups, questions, style) = (Groups::new(limits), Questions::default(), look.clone());
-        Self { out, groups, questions, style, rows: None }
+        Self {
+            text: TextWriter::new(out, look),
+            groups: Groups::new(limits),
+            questions: Questions::default(),
+            needed: NeededSources::default(),
+            rows: None,
+        }
     }
 
     /// The same, with a line for each verdict when it comes.
@@ -51,92 +57,9 @@ impl<W: Write> ExplanationText<W> {
         let Some(begun) = self.rows else { return Ok(()) };
         if !begun {
             self.rows = Some(true);
-            writeln!(self.out, "{}", row_head(&self.style))?;
+            writeln!(self.text.out, "{}", row_head(&self.text.style))?;
         }
-        writeln!(self.out, "{}", row(&self.style, verdict))
-    }
-
-    fn totals(&mut self, conclusion: &Conclusion) -> io::Result<()> {
-        let summary = &conclusion.summary;
-        writeln!(
-            self.out,
-            "{} of {} took {} or longer",
-            format_count(summary.slow),
-            format_count_of(summary.requests, "request"),
-            conclusion.slower_than,
-        )?;
-        if !summary.not_judged.is_empty() {
-            let apis =
-                summary.not_judged.iter().map(|(api, count)| format!("{api} {}", format_count(*count)));
-            let apis = apis.collect::<Vec<_>>().join(", ");
-            writeln!(
-                self.out,
-                "as slow, but not judged (their waiting may be on purpose): {}",
-                escape(&apis)
-            )?;
-        }
-        if summary.by_cause.is_empty() { Ok(()) } else { self.causes(summary) }
-    }
-
-    fn causes(&mut self, summary: &Summary) -> io::Result<()> {
-        let rows = summary.by_cause.iter().map(|total| {
-            let roots = summary.by_root.iter().filter(|root| root.cause == total.cause).count();
-            CauseRow { total, roots }
-        });
-        let rows = rows.collect::<Vec<_>>();
-        Writer::table(&mut self.out, &Causes, &self.style.aligned(), INDENT).write_all(&rows)
-    }
-
-    fn roots(&mut self, told: &[(&RootTotal, &Group)]) -> io::Result<()> {
-        let mut causes = HashSet::new();
-        let mut after_line = false;
-        for (number, &(total, group)) in (1..).zip(told) {
-            let first = causes.insert(total.cause);
-            let in_full = self.style.wide || number <= MAX_FULL_ROOTS || first;
-            if in_full || !after_line {
-                writeln!(self.out)?;
-            }
-            root_heading(&mut self.out, &self.style, number, total, group, in_full)?;
-            if in_full {
-                self.in_full(total, group)?;
-            }
-            after_line = !in_full;
-        }
-        Ok(())
-    }
-
-    fn in_full(&mut self, total: &RootTotal, group: &Group) -> io::Result<()> {
-        root_evidence(&mut self.out, &self.style, total, group)?;
-        requests(&mut self.out, &self.style, total, group)?;
-        self.examples(total.cause, group)
-            .into_iter()
-            .try_for_each(|verdict| story::tell(&mut self.out, &self.style, verdict))
-    }
-
-    /// The requests shown in detail. Those that nothing explains have no story in common.
-    fn examples<'g>(&self, cause: Cause, group: &'g Group) -> Vec<&'g Verdict> {
-        match cause {
-            Cause::Unobserved => group.verdicts.iter().take(if self.style.wide { 100 } else { 3 }).collect(),
-            _ => group.examples().into_iter().take(if self.style.wide { usize::MAX } else { 2 }).collect(),
-        }
-    }
-
-    /// How many roots there are beside those told; what was not asked for no flag tells.
-    fn untold_roots(
-        &mut self,
-        summary: &Summary,
-        told: &[(&RootTotal, &Group)],
-        asked_for: usize,
-    ) -> io::Result<()> {
-        let how = if asked_for > told.len() { self.style.how_to_see_all() } else { "" };
-        let told = told.iter().map(|(total, _)| &total.root).collect::<HashSet<_>>();
-        let untold = summary.by_root.iter().filter(|total| !told.contains(&total.root)).collect::<Vec<_>>();
-        if untold.is_empty() {
-            return Ok(());
-        }
-        let requests = untold.iter().map(|total| total.requests).sum();
-        let roots = format_count_of(untold.len() as u64, "more root");
-        writeln!(self.out, "\n… and {roots} → {}{how}", format_count_of(requests, "request"))
+        writeln!(self.text.out, "{}", row(&self.text.style, verdict))
     }
 }
 
@@ -144,30 +67,107 @@ impl<W: Write> ExplanationReport for ExplanationText<W> {
     fn verdict(&mut self, verdict: Verdict) -> io::Result<()> {
         self.row(&verdict)?;
         self.questions.add(&verdict);
+        self.needed.add(&verdict);
         self.groups.add(verdict);
         Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+        self.text.out.flush()
     }
 
     fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()> {
-        let (groups, advice) = self.groups.take();
-        let summary = &conclusion.summary;
+        let (groups, mut advice) = self.groups.take();
+        let (text, summary) = (&mut self.text, &conclusion.summary);
         if self.rows == Some(true) {
-            writeln!(self.out)?;
+            writeln!(text.out)?;
         }
-        self.totals(conclusion)?;
-        let told = summary.by_root.iter().filter_map(|total| Some((total, groups.get(&total.root)?)));
-        let told = told.take(if self.style.wide { usize::MAX } else { MAX_ROOTS }).collect::<Vec<_>>();
-        self.roots(&told)?;
-        self.untold_roots(summary, &told, groups.len())?;
-        write_advice(&mut self.out, &self.style, summary, &advice)?;
-        tell_questions(&mut self.out, &self.style, &self.questions.take())?;
-        basis(&mut self.out, &self.style, conclusion)?;
-        self.out.flush()
+        totals(text, conclusion)?;
+        let first = summary.by_cause.iter().find(|total| advice.has(total.cause));
+        advice.write(text, "What to change first:", first.map(|total| total.cause))?;
+        let shown = summary.by_root.iter().filter_map(|total| Some((total, groups.get(&total.root)?)));
+        let max = if text.style.wide { usize::MAX } else { MAX_ROOTS };
+        let shown = shown.take(max).collect::<Vec<_>>();
+        roots(text, &shown)?;
+        hidden_roots(text, summary, &shown, groups.len())?;
+        advice.write(text, "What to change about", summary.by_cause.iter().map(|total| total.cause))?;
+        open_questions(text, &self.questions.take())?;
+        basis(text, conclusion, &self.needed)?;
+        text.out.flush()
     }
+}
+
+/// What was found, and how many requests it is about.
+fn totals<W: Write>(text: &mut TextWriter<W>, conclusion: &Conclusion) -> io::Result<()> {
+    let summary = &conclusion.summary;
+    let finding = describe_finding(conclusion);
+    text.wrapped("", (0, INDENT), &finding, Some(Role::Heading))?;
+    if summary.slow > 0 {
+        let (slow, requests) = (format_count(summary.slow), format_count_of(summary.requests, "request"));
+        writeln!(text.out, "{slow} of {requests} took {} or longer", conclusion.slower_than)?;
+    }
+    if !summary.not_judged.is_empty() {
+        let apis = summary.not_judged.iter().map(|(api, count)| format!("{api} {}", format_count(*count)));
+        let apis = apis.collect::<Vec<_>>().join(", ");
+        writeln!(text.out, "as slow, but not judged (their waiting may be on purpose): {}", escape(&apis))?;
+    }
+    if summary.by_cause.is_empty() {
+        return Ok(());
+    }
+    let all = summary.by_cause.iter().map(|total| total.time).sum::<Nanos>();
+    let rows = summary.by_cause.iter().map(|total| {
+        let roots = summary.by_root.iter().filter(|root| root.cause == total.cause).count();
+        CauseRow { total, roots, all }
+    });
+    text.table(&Causes, &rows.collect::<Vec<_>>())
+}
+
+fn roots<W: Write>(text: &mut TextWriter<W>, shown: &[(&RootTotal, &Group)]) -> io::Result<()> {
+    let mut causes = HashSet::new();
+    let mut after_line = false;
+    for (number, &(total, group)) in (1..).zip(shown) {
+        let first = causes.insert(total.cause);
+        let in_full = text.style.wide || number <= MAX_FULL_ROOTS || first;
+        if in_full || !after_line {
+            writeln!(text.out)?;
+        }
+        root_heading(text, number, total, group, in_full)?;
+        if in_full {
+            root_evidence(text, total, group)?;
+            requests(text, total, group)?;
+            examples(total.cause, group, text.style.wide)
+                .into_iter()
+                .try_for_each(|verdict| story::write(text, verdict))?;
+        }
+        after_line = !in_full;
+    }
+    Ok(())
+}
+
+/// The requests shown in detail. Those that nothing explains have no story in common.
+fn examples(cause: Cause, group: &Group, wide: bool) -> Vec<&Verdict> {
+    match cause {
+        Cause::Unobserved => group.verdicts.iter().take(if wide { 100 } else { 3 }).collect(),
+        _ => group.examples().into_iter().take(if wide { usize::MAX } else { 2 }).collect(),
+    }
+}
+
+/// How many roots there are beside those shown; those that are not kept no flag shows.
+fn hidden_roots<W: Write>(
+    text: &mut TextWriter<W>,
+    summary: &Summary,
+    shown: &[(&RootTotal, &Group)],
+    kept: usize,
+) -> io::Result<()> {
+    let how = if kept > shown.len() { text.style.how_to_see_all() } else { "" };
+    let shown = shown.iter().map(|(total, _)| &total.root).collect::<HashSet<_>>();
+    let hidden = summary.by_root.iter().filter(|total| !shown.contains(&total.root)).collect::<Vec<_>>();
+    if hidden.is_empty() {
+        return Ok(());
+    }
+    let requests = hidden.iter().map(|total| total.requests).sum();
+    let roots = format_count_of(hidden.len() as u64, "more root");
+    writeln!(text.out, "\n… and {roots} → {}{how}", format_count_of(requests, "request"))
 }
 
 /// Causes with what they took.
@@ -176,6 +176,8 @@ struct Causes;
 struct CauseRow<'a> {
     total: &'a diagnose::CauseTotal,
     roots: usize,
+    /// The time of all causes.
+    all: Nanos,
 }
 
 impl Report for Causes {
@@ -189,6 +191,7 @@ impl Report for Causes {
             Col::number("ROOTS", 0, "", |row| Cell::Count(row.roots as u64)),
             Col::number("REQUESTS", 0, "", |row| Cell::Count(row.total.requests)),
             Col::number("TIME", 0, "", |row| Cell::Length(row.total.time)),
+            Col::number("SHARE", 0, "", |row| percent(row.total.time, row.all).into()),
         ]
     }
 }
@@ -229,19 +232,16 @@ impl Report for SlowRequests {
 }
 
 /// The requests, and how many are left out.
-fn requests<W: Write>(out: &mut W, style: &Style, total: &RootTotal, group: &Group) -> io::Result<()> {
-    let plain = Style { colour: false, lookahead: 0, ..style.clone() };
-    let mut table = Writer::table(&mut *out, &SlowRequests, &plain, INDENT);
+fn requests<W: Write>(text: &mut TextWriter<W>, total: &RootTotal, group: &Group) -> io::Result<()> {
+    let plain = Style { colour: false, lookahead: 0, ..text.style.clone() };
+    let mut table = Writer::table(&mut text.out, &SlowRequests, &plain, INDENT);
     group.verdicts.iter().for_each(|verdict| table.measure(verdict));
     for verdict in &group.verdicts {
         table.row(verdict)?;
-        notes(verdict).iter().try_for_each(|note| table.note(INDENT, note))?;
+        let limits = story::limits(verdict).collect::<Vec<_>>();
+        limits.iter().try_for_each(|limit| table.note(INDENT, &escape(limit)))?;
     }
-    let untold = total.requests.saturating_sub(group.verdicts.len() as u64);
-    if untold > 0 {
-        writeln!(out, "  … and {} more{}", format_count(untold), style.how_to_see_all())?;
-    }
-    Ok(())
+    text.more(total.requests.saturating_sub(group.verdicts.len() as u64) as usize)
 }
 
 /// Message ids of the partition that the time was lost on, else of all.
@@ -268,37 +268,23 @@ fn and_more(count: usize) -> String {
     if count > 1 { format!(" +{}", count - 1) } else { String::new() }
 }
 
-/// What makes this request's verdict less certain.
-fn notes(verdict: &Verdict) -> Vec<String> {
-    let losses = verdict.losses.iter().map(|loss| format!("near a loss: {}", escape(loss)));
-    let errors = verdict.request.error.iter().map(|error| format!("unreadable: {}", escape(error)));
-    losses.chain(errors).collect()
-}
-
-/// Columns before what was seen of a root.
-const INDENT: usize = 2;
-
 /// The number, the root, and how much it did.
 fn root_heading<W: Write>(
-    out: &mut W,
-    style: &Style,
+    text: &mut TextWriter<W>,
     number: usize,
     total: &RootTotal,
     group: &Group,
     in_full: bool,
 ) -> io::Result<()> {
     let when = match began(group) {
-        Some(at) if !in_full => format!(", from {}", style.zone.time_of_day(at)),
+        Some(at) if !in_full => format!(", from {}", text.style.zone.time_of_day(at)),
         _ => String::new(),
     };
-    let heading = format!(
-        "{number}. {} → {}, {}{when}",
-        escape(&root_name(total)),
-        format_count_of(total.requests, "request"),
-        total.time
-    );
+    let (name, requests) = (root_name(total), format_count_of(total.requests, "request"));
+    let heading = format!("{number}. {} → {requests}, {}{when}", escape(&name), total.time);
     // Only roots shown in full stand out.
-    if in_full { writeln!(out, "{}", style.heading(&heading)) } else { writeln!(out, "{heading}") }
+    let heading = if in_full { text.style.heading(&heading) } else { heading };
+    writeln!(text.out, "{heading}")
 }
 
 fn root_name(total: &RootTotal) -> String {
@@ -314,23 +300,23 @@ fn began(group: &Group) -> Option<Nanos> {
 }
 
 /// The commit, the device's part in it, and the longest of the writes that it held.
-fn root_evidence<W: Write>(out: &mut W, style: &Style, total: &RootTotal, group: &Group) -> io::Result<()> {
+fn root_evidence<W: Write>(text: &mut TextWriter<W>, total: &RootTotal, group: &Group) -> io::Result<()> {
     for seen in group.root.values() {
         // The heading has said what it was.
-        let text = if seen.text == total.text {
-            format!("it began; it ended at {}", style.zone.time_of_day(seen.end))
+        let what = if seen.text == total.text {
+            format!("it began; it ended at {}", text.style.zone.time_of_day(seen.end))
         } else {
             seen.text.clone()
         };
-        story::print(out, style, INDENT, &Line::of(seen, &text))?;
+        Line::of(seen, &what).write(text, INDENT)?;
     }
     let longest = group.writes.values().max_by_key(|parts| parts.first().map(length));
     if let Some(line) = longest.and_then(|parts| Line::of_write(parts)) {
-        story::print(out, style, INDENT, &line)?;
+        line.write(text, INDENT)?;
     }
     match group.writes.len() {
         0 | 1 => Ok(()),
-        writes => writeln!(out, "  and {} like it", format_count_of(writes as u64 - 1, "more write")),
+        writes => writeln!(text.out, "  and {} like it", format_count_of(writes as u64 - 1, "more write")),
     }
 }
 
@@ -370,31 +356,41 @@ fn line(answered: &str, latency: &str, partition: &str, cause: &str, waited: &st
     format!("{answered:<12}  {latency:>8}  {partition:<24}  {cause:<18}  {waited}").trim_end().to_owned()
 }
 
-/// Questions told without `--wide`.
+/// Questions shown without `--wide`.
 const MAX_QUESTIONS: usize = 10;
 
 /// The questions that are open; nothing where none is.
-fn tell_questions<W: Write>(out: &mut W, style: &Style, questions: &[Question]) -> io::Result<()> {
+fn open_questions<W: Write>(text: &mut TextWriter<W>, questions: &[Question]) -> io::Result<()> {
     if questions.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}", style.heading("What could not be decided, and what would have told"))?;
-    let told = if style.wide { questions.len() } else { MAX_QUESTIONS };
-    for Question { doubt, requests, time } in questions.iter().take(told) {
-        let stage = doubt.stage.as_str().replace('_', " ");
-        let text = format!(
-            "{stage}, {time} of {}: {}. It would have told: {}",
-            format_count_of(*requests, "request"),
-            doubt.what,
-            doubt.tells
-        );
-        writeln!(out, "{}", bullet(&escape(&text), 2))?;
+    text.heading("What could not be decided, and what would have told")?;
+    let max = if text.style.wide { usize::MAX } else { MAX_QUESTIONS };
+    for Question { doubt, requests, time } in questions.iter().take(max) {
+        let (stage, requests) = (story::stage_name(doubt.stage), format_count_of(*requests, "request"));
+        let (what, tells) = (&doubt.what, &doubt.tells);
+        text.bullet(&format!("{stage}, {time} of {requests}: {what}. It would have told: {tells}"))?;
     }
-    let untold = questions.len().saturating_sub(told) as u64;
-    if untold > 0 {
-        writeln!(out, "  … and {} more{}", untold, style.how_to_see_all())?;
+    text.more(questions.len().saturating_sub(max))
+}
+
+impl Advice {
+    /// Writes what to change about these causes, each sentence once.
+    fn write<W: Write>(
+        &mut self,
+        text: &mut TextWriter<W>,
+        heading: &str,
+        causes: impl IntoIterator<Item = Cause>,
+    ) -> io::Result<()> {
+        for cause in causes {
+            let sentences = self.take(cause);
+            if !sentences.is_empty() {
+                text.heading(&format!("{heading} {cause}"))?;
+            }
+            sentences.into_iter().try_for_each(|sentence| text.bullet(sentence))?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// What the words of the column CONFIDENCE mean.
@@ -402,26 +398,14 @@ const CONFIDENCE: &str = "confidence: exact = every link of the chain is joined 
                           the time or more; strong = one link is inferred from the order of events, or others \
                           took more of the time; weak = only the times agree";
 
-/// What to change, once a cause, the costliest first.
-fn write_advice<W: Write>(out: &mut W, style: &Style, summary: &Summary, advice: &Advice) -> io::Result<()> {
-    let mut told = HashSet::new();
-    for total in &summary.by_cause {
-        let sentences = advice.get(&total.cause).into_iter().flatten();
-        let new = sentences.filter(|sentence| told.insert(**sentence)).collect::<Vec<_>>();
-        if !new.is_empty() {
-            writeln!(out, "\n{}", style.heading(&format!("What to change about {}", total.cause)))?;
-        }
-        for sentence in new {
-            writeln!(out, "{}", bullet(sentence, 2))?;
-        }
-    }
-    Ok(())
-}
-
 /// How far all of it can be trusted.
-pub(super) fn basis<W: Write>(out: &mut W, style: &Style, conclusion: &Conclusion) -> io::Result<()> {
+pub(super) fn basis<W: Write>(
+    text: &mut TextWriter<W>,
+    conclusion: &Conclusion,
+    needed: &NeededSources,
+) -> io::Result<()> {
     let summary = &conclusion.summary;
-    writeln!(out, "\n{}", style.heading("What this rests on"))?;
+    text.heading("What this rests on")?;
     let mut sentences = Vec::new();
     sentences.extend(joins(&summary.joins));
     if summary.slow > 0 {
@@ -431,17 +415,53 @@ pub(super) fn basis<W: Write>(out: &mut W, style: &Style, conclusion: &Conclusio
     sentences.extend(losses(summary));
     sentences.extend(conclusion.lag.map(lag));
     sentences.extend(conclusion.notes.iter().cloned());
-    for sentence in sentences {
-        writeln!(out, "{}", bullet(&escape(&sentence), 2))?;
+    sentences.iter().try_for_each(|sentence| text.bullet(sentence))?;
+    unobservable(text, &conclusion.unobservable, needed)
+}
+
+/// Sources that would have shown more of requests whose cause is not known well.
+#[derive(Debug, Default)]
+pub(super) struct NeededSources(HashSet<&'static str>);
+
+impl NeededSources {
+    pub(super) fn add(&mut self, verdict: &Verdict) {
+        self.0.extend(diagnose::purposes(verdict));
     }
-    if conclusion.unobservable.is_empty() {
-        return Ok(());
+
+    /// Whether it would have shown more. What is put in words belongs to no hook, and may always have.
+    fn has(&self, what: &str) -> bool {
+        self.0.contains(what) || (!self.0.is_empty() && what.contains(' '))
     }
-    writeln!(out, "\n{}", style.heading("What could not be observed, and why"))?;
-    for Unobservable { what, why } in &conclusion.unobservable {
-        writeln!(out, "{}", bullet(&escape(&format!("{what}: {why}")), 2))?;
+}
+
+/// What could not be observed: all of it, or what would have shown more, each in a line, and how many others there are.
+fn unobservable<W: Write>(
+    text: &mut TextWriter<W>,
+    unobservable: &[Unobservable],
+    needed: &NeededSources,
+) -> io::Result<()> {
+    let all = text.style.wide || text.style.verbose;
+    let shown = unobservable.iter().filter(|one| all || needed.has(&one.what)).collect::<Vec<_>>();
+    let others = unobservable.len() - shown.len();
+    if shown.is_empty() {
+        return match others {
+            0 => Ok(()),
+            _ => text.bullet(&format!(
+                "{} could not be observed; none of it leaves a cause above open (--verbose lists it)",
+                format_count_of(others as u64, "thing")
+            )),
+        };
     }
-    Ok(())
+    let how = if all { "" } else { " (--verbose tells all)" };
+    text.heading(&format!("What could not be observed, and why{how}"))?;
+    for Unobservable { what, why } in shown {
+        let why = if all { why } else { why.split("; ").next().unwrap_or(why) };
+        text.bullet(&format!("{what}: {why}"))?;
+    }
+    match others {
+        0 => Ok(()),
+        _ => text.bullet(&format!("{others} more, which would explain none of these requests")),
+    }
 }
 
 fn lag(lag: Lag) -> String {

@@ -3,9 +3,10 @@
 
 use std::io::{self, Write};
 
-use model::{Cause, EvidenceKind, Nanos, Verdict};
+use model::{Cause, EvidenceKind, Nanos, Request, Verdict};
 
-use super::{story, text};
+use super::story::{self, Line};
+use super::text::{NeededSources, basis};
 use crate::Style;
 use crate::escape::escape;
 use crate::explanation::{Conclusion, ExplanationReport};
@@ -13,7 +14,7 @@ use crate::paint::{Role, paint};
 use crate::quantity::{format_count, format_count_of};
 use crate::requests::topic_shown;
 use crate::slowest::Slowest;
-use crate::wrap::{WIDTH, bullet_to, wrap_to};
+use crate::text_writer::TextWriter;
 
 /// Requests with the same number that are kept, and that are named.
 const MAX_REQUESTS: usize = 10;
@@ -31,8 +32,7 @@ const MAX_DEPTH: usize = 5;
 
 /// Requests with one correlation id, as text.
 pub struct RequestText<W> {
-    out: W,
-    style: Style,
+    text: TextWriter<W>,
     number: i32,
     slowest: Slowest<Verdict>,
     found: u64,
@@ -41,7 +41,7 @@ pub struct RequestText<W> {
 impl<W: Write> RequestText<W> {
     /// Text about requests with this number that looks like this.
     pub fn new(out: W, look: &Style, number: i32) -> Self {
-        Self { out, style: look.clone(), number, slowest: Slowest::new(MAX_REQUESTS), found: 0 }
+        Self { text: TextWriter::new(out, look), number, slowest: Slowest::new(MAX_REQUESTS), found: 0 }
     }
 
     fn others(&mut self, others: &[Verdict]) -> io::Result<()> {
@@ -49,25 +49,17 @@ impl<W: Write> RequestText<W> {
             return Ok(());
         }
         let found = format_count_of(self.found, "request");
-        let rest = format!(
+        self.text.heading(&format!(
             "{found} have this number, one a connection. The others; --client ADDRESS:PORT shows one:"
-        );
-        writeln!(self.out, "\n{}", self.style.heading(&rest))?;
+        ))?;
         for Verdict { request, .. } in others {
-            let at = self.style.zone.time_of_day(request.arrival);
-            let latency = latency(request).to_string();
-            writeln!(
-                self.out,
-                "  --client {:<22} {:<10} {at}  {latency}",
-                request.client,
-                escape(request.api)
-            )?;
+            let (api, client) = (escape(request.api), request.client);
+            let (at, latency) = (self.text.style.zone.time_of_day(request.arrival), latency(request));
+            writeln!(self.text.out, "  --client {client:<22} {api:<10} {at}  {latency}")?;
         }
-        let told = others.len() as u64 + 1;
-        if self.found > told {
-            writeln!(self.out, "  … and {} more", format_count(self.found - told))
-        } else {
-            Ok(())
+        match self.found - (others.len() as u64 + 1) {
+            0 => Ok(()),
+            more => writeln!(self.text.out, "  … and {} more", format_count(more)),
         }
     }
 }
@@ -82,60 +74,60 @@ impl<W: Write> ExplanationReport for RequestText<W> {
 
     fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()> {
         let verdicts = self.slowest.take().collect::<Vec<_>>();
+        let mut needed = NeededSources::default();
         match verdicts.split_first() {
             Some((slowest, others)) => {
-                tell(&mut self.out, &self.style, WIDTH, slowest)?;
+                needed.add(slowest);
+                write(&mut self.text, slowest)?;
                 self.others(others)?;
             }
             None => writeln!(
-                self.out,
+                self.text.out,
                 "no answered request of {} has the number {} here",
                 format_count(conclusion.summary.requests),
                 self.number
             )?,
         }
-        text::basis(&mut self.out, &self.style, conclusion)?;
-        self.out.flush()
+        basis(&mut self.text, conclusion, &needed)?;
+        self.text.out.flush()
     }
 }
 
-fn latency(request: &model::Request) -> Nanos {
+fn latency(request: &Request) -> Nanos {
     request.latency().unwrap_or_default()
 }
 
 /// Writes all that is known of one request, in lines of at most so many columns.
 pub fn write_request<W: Write>(out: &mut W, look: &Style, width: usize, verdict: &Verdict) -> io::Result<()> {
-    tell(out, look, width, verdict)
+    write(&mut TextWriter { width, ..TextWriter::new(out, look) }, verdict)
 }
 
-/// Tells one request.
-fn tell<W: Write>(out: &mut W, style: &Style, width: usize, verdict: &Verdict) -> io::Result<()> {
+fn write<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict) -> io::Result<()> {
     let request = &verdict.request;
-    let heading =
-        format!("{} {}: {}, {}", request.api, request.correlation_id, latency(request), why(verdict));
-    for line in wrap_to(width, &escape(&heading), 0, 2) {
-        writeln!(out, "{}", style.heading(&line))?;
-    }
-    for line in wrap_to(width, &escape(&about(style, verdict)), 2, 2) {
-        writeln!(out, "  {line}")?;
-    }
-    let axis = Axis::new(width, request.arrival, request.last_seen());
-    writeln!(out)?;
-    axis.head(out, style, "WHERE ITS TIME WENT")?;
+    let (api, number, latency) = (request.api, request.correlation_id, latency(request));
+    let heading = format!("{api} {number}: {latency}, {}", why(verdict));
+    text.wrapped("", (0, 0), &heading, Some(Role::Heading))?;
+    text.wrapped("  ", (2, 2), &about(&text.style, verdict), None)?;
+    let axis = Axis::new(text.width, request.arrival, request.last_seen());
+    axis.head(text, "WHERE ITS TIME WENT")?;
     for span in verdict.stage_spans.iter().take(MAX_SPANS) {
         let role = if span.stage == verdict.stages.longest() { Role::Bad } else { Role::Good };
-        axis.row(out, style, &story::stage_name(span.stage), (span.start, span.end), role)?;
+        axis.row(text, &story::stage_name(span.stage), (span.start, span.end), role)?;
     }
     let more = verdict.stage_spans.len().saturating_sub(MAX_SPANS) as u64;
     if more > 0 {
-        writeln!(out, "  … and {}", format_count_of(more, "more stretch"))?;
+        writeln!(text.out, "  … and {}", format_count_of(more, "more stretch"))?;
     }
-    beneath(out, style, width, verdict, &axis)?;
-    doubts(out, width, verdict)?;
+    evidence(text, verdict, &axis)?;
+    let limits = story::limits(verdict).collect::<Vec<_>>();
+    if !limits.is_empty() {
+        writeln!(text.out)?;
+    }
+    limits.iter().try_for_each(|limit| text.bullet(limit))?;
     if !verdict.advice.is_empty() {
-        writeln!(out, "\n{}", style.heading(&format!("What to change about {}", verdict.cause)))?;
+        text.heading(&format!("What to change about {}", verdict.cause))?;
     }
-    verdict.advice.iter().try_for_each(|advice| writeln!(out, "{}", bullet_to(width, advice, 2)))
+    verdict.advice.iter().try_for_each(|advice| text.bullet(advice))
 }
 
 fn why(verdict: &Verdict) -> String {
@@ -152,44 +144,29 @@ fn about(style: &Style, verdict: &Verdict) -> String {
     let at = |time| style.zone.time_of_day(time);
     let answered =
         request.end.map_or_else(|| "not answered".to_owned(), |end| format!("answered {}", at(end)));
-    let shown = request.partitions.iter().take(3).map(|partition| {
-        format!(
-            "{}-{} ({} bytes)",
-            topic_shown(Some(partition)),
-            partition.partition,
-            format_count(u64::from(partition.bytes))
-        )
+    let shown = request.partitions.iter().take(3).map(|of| {
+        let (topic, bytes) = (topic_shown(Some(of)), format_count(of.bytes.into()));
+        format!("{topic}-{} ({bytes} bytes)", of.partition)
     });
-    let mut partitions = shown.collect::<Vec<_>>();
-    if request.partitions.len() > 3 {
-        partitions.push(format!("{} more", request.partitions.len() - 3));
-    }
-    let partitions = partitions.join(", ");
+    let more = request.partitions.len().saturating_sub(3);
+    let partitions = shown.chain((more > 0).then(|| format!("{more} more"))).collect::<Vec<_>>().join(", ");
     let of = if partitions.is_empty() { String::new() } else { format!("; {partitions}") };
     format!("from {client}{}, arrived {}, {answered}{of}", request.client, at(request.arrival))
 }
 
 /// What was seen, nearest first, each beneath what it explains.
-fn beneath<W: Write>(
-    out: &mut W,
-    style: &Style,
-    width: usize,
-    verdict: &Verdict,
-    axis: &Axis,
-) -> io::Result<()> {
+fn evidence<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict, axis: &Axis) -> io::Result<()> {
     if verdict.evidence.is_empty() {
         return Ok(());
     }
-    writeln!(out)?;
-    axis.head(out, style, "WHAT WAS SEEN OF IT")?;
+    axis.head(text, "WHAT WAS SEEN OF IT")?;
     for (depth, seen) in verdict.evidence.iter().enumerate() {
         let depth = depth.min(MAX_DEPTH);
         let label = format!("{}{}", "  ".repeat(depth), what(seen.kind));
-        axis.row(out, style, &label, (seen.start, seen.end), Role::Bad)?;
+        axis.row(text, &label, (seen.start, seen.end), Role::Bad)?;
         let indent = 4 + 2 * depth;
-        for line in wrap_to(width, &escape(&story::told(seen)), indent, indent) {
-            writeln!(out, "{:indent$}{}", "", paint(style.colour, Role::Faint, &line))?;
-        }
+        let told = Line::of(seen, &seen.text).text;
+        text.wrapped(&" ".repeat(indent), (indent, indent), &told, Some(Role::Faint))?;
     }
     Ok(())
 }
@@ -206,17 +183,6 @@ fn what(kind: EvidenceKind) -> &'static str {
     }
 }
 
-/// What makes the verdict less certain.
-fn doubts<W: Write>(out: &mut W, width: usize, verdict: &Verdict) -> io::Result<()> {
-    let losses = verdict.losses.iter().map(|loss| format!("near a loss: {loss}"));
-    let errors = verdict.request.error.iter().map(|error| format!("unreadable: {error}"));
-    let doubts = losses.chain(errors).collect::<Vec<_>>();
-    if !doubts.is_empty() {
-        writeln!(out)?;
-    }
-    doubts.iter().try_for_each(|doubt| writeln!(out, "{}", bullet_to(width, &escape(doubt), 2)))
-}
-
 /// A request's time, from its first byte to the last of its response.
 struct Axis {
     start: Nanos,
@@ -231,28 +197,27 @@ impl Axis {
         Self { start, end, bar: width.saturating_sub(LABEL + 2 * TIME + BLANKS).max(MIN_BAR) }
     }
 
-    fn head<W: Write>(&self, out: &mut W, style: &Style, what: &str) -> io::Result<()> {
+    /// The headings of what follows, below an empty line.
+    fn head<W: Write>(&self, text: &mut TextWriter<W>, what: &str) -> io::Result<()> {
         let length = (self.end - self.start).to_string();
         let scale = format!("0{length:>width$}", width = self.bar - 1);
         let head = format!("{what:<LABEL$}  {:>TIME$}  {:>TIME$}  {scale}", "START", "LENGTH");
-        writeln!(out, "  {}", style.heading(&head))
+        writeln!(text.out, "\n  {}", text.style.heading(&head))
     }
 
     fn row<W: Write>(
         &self,
-        out: &mut W,
-        style: &Style,
+        text: &mut TextWriter<W>,
         what: &str,
         (start, end): (Nanos, Nanos),
         role: Role,
     ) -> io::Result<()> {
-        let since = (start - self.start).to_string();
-        let length = (end - start).to_string();
+        let (since, length) = ((start - self.start).to_string(), (end - start).to_string());
         let bar = self.bar(start, end);
-        let blank = bar.chars().take_while(|&c| c == ' ').count();
-        let (before, drawn) = bar.split_at(blank);
-        let drawn = paint(style.colour, role, drawn);
-        writeln!(out, "  {what:<LABEL$}  {since:>TIME$}  {length:>TIME$}  {before}{drawn}")
+        let drawn = bar.trim_start_matches(' ');
+        let before = " ".repeat(bar.len() - drawn.len());
+        let drawn = paint(text.style.colour, role, drawn);
+        writeln!(text.out, "  {what:<LABEL$}  {since:>TIME$}  {length:>TIME$}  {before}{drawn}")
     }
 
     /// The stretch among the bar's columns: what lies outside of the axis is cut, with an arrow.

@@ -5,21 +5,21 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use model::{LogEntry, LogKind, Nanos, TopicPartition};
+use model::{LogEntry, Nanos, TopicPartition};
 use serde_json::{Value, json};
 
-use super::summary::{ApiTimes, Group, IsrChanges};
+use super::summary::{ApiTimes, Group, IsrChanges, Kind};
 use super::tier::{Cleanup, Migration, Queue, change, percent};
 use super::{LogEntries, LogRow, LogSink, LogStats, LogSummary};
 use crate::distribution::Distribution;
 use crate::json;
 use crate::quantity::{NONE, format_bytes, format_count, format_count_of};
 use crate::rows::{Cell, Column, Format, Report, Writer};
+use crate::text_writer::{INDENT, TextWriter};
 use crate::{Style, Zone};
 
 /// Rows of a table, unless it is wide.
 const MAX_ROWS: usize = 20;
-const INDENT: usize = 2;
 /// How wide a line of time is.
 const TIMELINE: usize = 40;
 
@@ -40,16 +40,12 @@ fn span_columns<R: Report>(of: impl for<'a> Fn(&'a R::Row<'a>) -> Span + Copy + 
 struct Kinds;
 
 impl Report for Kinds {
-    type Row<'a> = ((LogKind, Option<Arc<str>>), Group);
+    type Row<'a> = (&'a Kind, &'a Group);
     const TYPE: &'static str = "log-kind";
 
     fn columns(&self) -> Vec<Column<Self>> {
         type Col = Column<Kinds>;
-        let percentile = |heading, field, share| {
-            Col::number(heading, 7, field, move |(_, group)| {
-                group.lengths.length_at(share).map(Cell::Length).into()
-            })
-        };
+        let percentile = |heading, field, share| Col::percentile(heading, field, share, |row| &row.1.lengths);
         let mut columns = vec![
             Col::text("WHAT", 17, "", |((kind, pattern), _)| {
                 pattern.as_deref().unwrap_or(kind.as_str()).into()
@@ -66,7 +62,7 @@ impl Report for Kinds {
             }),
             Col::data("total_ns", |(_, group)| Cell::Length(group.lengths.total())),
         ];
-        columns.extend(span_columns(|(_, group): &((LogKind, Option<Arc<str>>), Group)| group.span));
+        columns.extend(span_columns(|row: &(&Kind, &Group)| row.1.span));
         columns
     }
 }
@@ -75,17 +71,17 @@ impl Report for Kinds {
 struct Cleanups;
 
 impl Report for Cleanups {
-    type Row<'a> = (Option<TopicPartition>, Cleanup);
+    type Row<'a> = (Option<&'a TopicPartition>, &'a Cleanup);
     const TYPE: &'static str = "tier-cleanup";
 
     fn columns(&self) -> Vec<Column<Self>> {
         type Col = Column<Cleanups>;
         vec![
-            Col::text("TOPIC", 16, "topic", |(of, _)| of.as_ref().map_or("total", |of| &of.topic).into()),
+            Col::text("TOPIC", 16, "topic", |(of, _)| of.map_or("total", |of| &of.topic).into()),
             Col::text("PARTITION", 0, "", |(of, _)| {
-                of.as_ref().map_or_else(|| Cell::from(""), |of| of.partition.into())
+                of.map_or_else(|| Cell::from(""), |of| of.partition.into())
             }),
-            Col::data("partition", |(of, _)| of.as_ref().map(|of| of.partition).into()),
+            Col::data("partition", |(of, _)| of.map(|of| of.partition).into()),
             Col::number("CLEANUPS", 0, "cleanups", |(_, cleanup)| Cell::Count(cleanup.cleanups)),
             Col::number("SEGMENTS", 0, "segments", |(_, cleanup)| Cell::Count(cleanup.segments)),
             Col::number("BEFORE", 0, "before_bytes", |(_, cleanup)| Cell::Count(cleanup.before_bytes)),
@@ -147,7 +143,7 @@ impl Report for MigrationRows {
 struct Isr;
 
 impl Report for Isr {
-    type Row<'a> = (TopicPartition, IsrChanges);
+    type Row<'a> = (&'a TopicPartition, &'a IsrChanges);
     const TYPE: &'static str = "isr";
 
     fn columns(&self) -> Vec<Column<Self>> {
@@ -159,7 +155,7 @@ impl Report for Isr {
             Col::number("EXPANSIONS", 0, "expansions", |(_, changes)| Cell::Count(changes.expansions)),
             Col::number("CHANGES", 0, "changes", |(_, changes)| Cell::Count(changes.changes)),
         ];
-        columns.extend(span_columns(|(_, changes): &(TopicPartition, IsrChanges)| changes.span));
+        columns.extend(span_columns(|row: &(&TopicPartition, &IsrChanges)| row.1.span));
         columns
     }
 }
@@ -168,30 +164,23 @@ impl Report for Isr {
 struct Apis;
 
 impl Report for Apis {
-    type Row<'a> = (Arc<str>, ApiTimes);
+    type Row<'a> = (&'a Arc<str>, &'a ApiTimes);
     const TYPE: &'static str = "log-requests";
 
     fn columns(&self) -> Vec<Column<Self>> {
         type Col = Column<Apis>;
-        let cell = |times: &Distribution, share| times.length_at(share).map(Cell::Length).into();
-        let total =
-            |heading, share| Col::number(heading, 7, "", move |(_, times)| cell(times.total(), share));
+        let total = |heading, share| Col::percentile(heading, "", share, |row| row.1.total());
         let mut columns = vec![
-            Col::text("API", 16, "api", |(name, _)| (&**name).into()),
+            Col::text("API", 16, "api", |(name, _)| (&***name).into()),
             Col::number("COUNT", 0, "count", |(_, times)| Cell::Count(times.total().count())),
             total("MEDIAN", 0.5),
             total("P99", 0.99),
             total("P99.9", 0.999),
             total("MAX", 1.0),
         ];
-        let headings = ["", "QUEUE", "LOCAL", "REMOTE", "RESPONSE_QUEUE", "SEND", "THROTTLE"];
-        for (nth, (heading, name)) in headings.into_iter().zip(ApiTimes::NAMES).enumerate() {
-            let time = move |times: &ApiTimes| times.times.get(nth).cloned();
-            columns.push(Col::number(heading, 7, "", move |(_, times)| {
-                time(times).and_then(|times| times.length_at(0.99)).map(Cell::Length).into()
-            }));
-            columns
-                .push(Col::data(name, move |(_, times)| time(times).map(|times| percentiles(&times)).into()));
+        for (heading, name, of) in ApiTimes::TIMES {
+            columns.push(Col::percentile(heading, "", 0.99, move |row| of(row.1)));
+            columns.push(Col::data(name, move |row| percentiles(of(row.1)).into()));
         }
         columns
     }
@@ -210,15 +199,19 @@ fn percentiles(times: &Distribution) -> Value {
 /// Writes what logs come to as JSON lines.
 pub fn write_json(out: &mut impl Write, summary: &LogSummary, stats: &LogStats) -> io::Result<()> {
     let format = &Format::Json;
-    Writer::new(&mut *out, &Kinds, format).write_all(&summary.kinds())?;
-    Writer::new(&mut *out, &Cleanups, format).write_all(&summary.cleanups())?;
+    Writer::new(&mut *out, &Kinds, format).write_all(&summary.groups.iter().collect::<Vec<_>>())?;
+    Writer::new(&mut *out, &Cleanups, format).write_all(&cleanups(summary))?;
     let queues = summary.migrations.queues();
     for (nth, queue) in queues.iter().enumerate() {
         Writer::new(&mut *out, &MigrationRows, format).write_all(&rows(nth, queue))?;
     }
-    Writer::new(&mut *out, &Isr, format).write_all(&summary.isr_changes())?;
-    Writer::new(&mut *out, &Apis, format).write_all(&summary.api_times())?;
+    Writer::new(&mut *out, &Isr, format).write_all(&summary.in_sync.iter().collect::<Vec<_>>())?;
+    Writer::new(&mut *out, &Apis, format).write_all(&summary.apis.iter().collect::<Vec<_>>())?;
     json::write_line(out, &total(summary, stats, &queues))
+}
+
+fn cleanups(summary: &LogSummary) -> Vec<(Option<&TopicPartition>, &Cleanup)> {
+    summary.cleanups.iter().map(|(of, cleanup)| (Some(of), cleanup)).collect()
 }
 
 fn rows(nth: usize, queue: &Queue) -> Vec<MigrationRow<'_>> {
@@ -262,49 +255,32 @@ fn total(summary: &LogSummary, stats: &LogStats, queues: &[Queue]) -> Value {
 }
 
 /// Tables for people; no single entry but the slowest and what the broker itself did.
-pub struct LogOverview<W> {
-    out: W,
-    style: Style,
-}
+pub struct LogOverview<W>(TextWriter<W>);
 
 impl<W: Write> LogOverview<W> {
     /// Tables that look like this.
     pub fn new(out: W, style: &Style) -> Self {
-        Self { out, style: style.aligned() }
-    }
-
-    /// A table of these rows, at most so many, and how many more there are.
-    fn table<'r, R: Report>(
-        &mut self,
-        report: &R,
-        rows: impl Iterator<Item = &'r R::Row<'r>>,
-        of: usize,
-    ) -> io::Result<()>
-    where
-        R::Row<'r>: 'r,
-    {
-        let max = self.max_rows();
-        Writer::table(&mut self.out, report, &self.style, INDENT).write_all(rows.take(max))?;
-        self.rest(of)
+        Self(TextWriter::new(out, style))
     }
 
     fn max_rows(&self) -> usize {
-        if self.style.wide { usize::MAX } else { MAX_ROWS }
+        if self.0.style.wide { usize::MAX } else { MAX_ROWS }
     }
 
-    /// Says that there are more rows.
-    fn rest(&mut self, rows: usize) -> io::Result<()> {
-        match rows.saturating_sub(self.max_rows()) {
-            0 => Ok(()),
-            more => {
-                let (more, how) = (format_count(more as u64), self.style.how_to_see_all());
-                writeln!(self.out, "{:INDENT$}… and {more} more{how}", "")
-            }
+    /// A heading, the first of so many rows, and how many more there are.
+    fn section<'r, R: Report>(
+        &mut self,
+        heading: &str,
+        report: &R,
+        rows: &'r [R::Row<'r>],
+    ) -> io::Result<()> {
+        if rows.is_empty() {
+            return Ok(());
         }
-    }
-
-    fn heading(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "\n{}", self.style.heading(text))
+        self.0.heading(heading)?;
+        let max = self.max_rows();
+        self.0.table(report, rows.iter().take(max))?;
+        self.0.more(rows.len().saturating_sub(max))
     }
 
     /// One row a partition, that which shrank most first, and all of them together.
@@ -313,7 +289,7 @@ impl<W: Write> LogOverview<W> {
         if all.cleanups == 0 {
             return Ok(());
         }
-        self.heading(&format!(
+        self.0.heading(&format!(
             "Tier state cleanup: {} removed from the state of {}, {} → {} ({} %)",
             format_count_of(all.segments, "segment"),
             format_count_of(summary.cleanups.len() as u64, "partition"),
@@ -321,86 +297,67 @@ impl<W: Write> LogOverview<W> {
             format_bytes(all.after_bytes),
             format_percent(all.change_percent()),
         ))?;
-        let mut rows = summary.cleanups();
+        let mut rows = cleanups(summary);
         rows.sort_by_key(|(_, cleanup)| cleanup.change_bytes());
-        let count = rows.len();
+        let left_out = rows.len().saturating_sub(self.max_rows());
         rows.truncate(self.max_rows());
-        rows.push((None, *all));
-        Writer::table(&mut self.out, &Cleanups, &self.style, INDENT).write_all(&rows)?;
-        self.rest(count)
+        rows.push((None, all));
+        self.0.table(&Cleanups, &rows)?;
+        self.0.more(left_out)
     }
 
     /// Each file with the time since the one before, on the line of time of its queue.
     fn migrations(&mut self, summary: &LogSummary) -> io::Result<()> {
         for queue in summary.migrations.queues() {
-            self.heading(&describe_queue(&queue))?;
             // Those that held up the rest are what one wants to see.
-            let mut rows = rows(0, &queue);
-            let (count, max) = (rows.len(), self.max_rows());
-            if count > max {
+            let (mut rows, max) = (rows(0, &queue), self.max_rows());
+            if rows.len() > max {
                 rows.sort_by_key(|row| Reverse(row.gap));
-                rows.truncate(max);
-                rows.sort_by_key(|row| row.migration.end);
+                if let Some(longest) = rows.get_mut(..max) {
+                    longest.sort_by_key(|row| row.migration.end);
+                }
             }
-            self.table(&MigrationRows, rows.iter(), count)?;
+            self.section(&describe_queue(&queue), &MigrationRows, &rows)?;
         }
         if summary.migrations.more > 0 {
             let more = format_count_of(summary.migrations.more, "migration");
-            writeln!(self.out, "\n{more} without a time, or beyond the limit")?;
+            writeln!(self.0.out, "\n{more} without a time, or beyond the limit")?;
         }
         Ok(())
     }
 
     fn isr(&mut self, summary: &LogSummary) -> io::Result<()> {
-        let mut rows = summary.isr_changes();
-        if rows.is_empty() {
-            return Ok(());
-        }
+        let mut rows = summary.in_sync.iter().collect::<Vec<_>>();
         rows.sort_by_key(|(_, changes)| Reverse((changes.shrinks, changes.expansions, changes.changes)));
         let shrinks = rows.iter().map(|(_, changes)| changes.shrinks).sum();
         let partitions = format_count_of(rows.len() as u64, "partition");
-        self.heading(&format!("In-sync replicas: of {partitions}, {}", format_count_of(shrinks, "shrink")))?;
-        self.table(&Isr, rows.iter(), rows.len())
+        let heading = format!("In-sync replicas: of {partitions}, {}", format_count_of(shrinks, "shrink"));
+        self.section(&heading, &Isr, &rows)
     }
 
     fn requests(&mut self, summary: &LogSummary) -> io::Result<()> {
-        let mut rows = summary.api_times();
+        let mut rows = summary.apis.iter().collect::<Vec<_>>();
         if rows.is_empty() {
             return Ok(());
         }
         rows.sort_by_key(|(_, times)| Reverse(times.total().sum()));
-        self.heading("Requests, as Kafka's request log has them (the last columns are each time's own 99th percentile)")?;
-        Writer::table(&mut self.out, &Apis, &self.style, INDENT).write_all(&rows)
+        self.0.heading("Requests, as Kafka's request log has them (the last columns are each time's own 99th percentile)")?;
+        self.0.table(&Apis, &rows)
     }
 
-    fn broker(&mut self, summary: &LogSummary) -> io::Result<()> {
-        if summary.events.is_empty() {
+    /// Entries without the columns of wide tables, which are for lists; of so many others the caller has no room.
+    fn entries(&mut self, heading: &str, entries: &[&LogEntry], max: usize, others: u64) -> io::Result<()> {
+        if entries.is_empty() {
             return Ok(());
         }
-        self.heading("The broker")?;
-        let mut events: Vec<&LogEntry> = summary.events.iter().collect();
-        events.sort_by_key(|event| event.at);
-        let count = events.len() + usize::try_from(summary.more_events).unwrap_or(usize::MAX);
-        events.truncate(self.max_rows());
-        self.entries(&events)?;
-        self.rest(count)
-    }
-
-    fn slowest(&mut self, summary: &LogSummary) -> io::Result<()> {
-        let slowest = summary.slowest();
-        if slowest.is_empty() {
-            return Ok(());
-        }
-        self.heading("The slowest")?;
-        self.entries(&slowest)
-    }
-
-    /// Entries without the columns of wide tables: those are for lists.
-    fn entries(&mut self, entries: &[&LogEntry]) -> io::Result<()> {
-        let style = Style { wide: false, ..self.style.clone() };
-        let mut table = Writer::table(&mut self.out, &LogEntries { wide: self.style.wide }, &style, INDENT);
-        entries.iter().try_for_each(|entry| table.row(&LogRow { entry, file: "" }))?;
-        table.finish()
+        self.0.heading(heading)?;
+        let style = Style { wide: false, ..self.0.style.aligned() };
+        let report = LogEntries { wide: self.0.style.wide };
+        let mut table = Writer::table(&mut self.0.out, &report, &style, INDENT);
+        entries.iter().take(max).try_for_each(|entry| table.row(&LogRow { entry, file: "" }))?;
+        table.finish()?;
+        let count = entries.len() + usize::try_from(others).unwrap_or(usize::MAX);
+        self.0.more(count.saturating_sub(max))
     }
 }
 
@@ -410,21 +367,23 @@ impl<W: Write> LogSink for LogOverview<W> {
     }
 
     fn finish(&mut self, summary: &LogSummary, stats: &LogStats) -> io::Result<()> {
-        writeln!(self.out, "{}", lead(summary, stats, &self.style.zone))?;
+        writeln!(self.0.out, "{}", lead(summary, stats, &self.0.style.zone))?;
         if summary.count() > 0 {
-            Writer::table(&mut self.out, &Kinds, &self.style, INDENT).write_all(&summary.kinds())?;
+            self.0.table(&Kinds, &summary.groups.iter().collect::<Vec<_>>())?;
             self.cleanups(summary)?;
             self.migrations(summary)?;
             self.isr(summary)?;
             self.requests(summary)?;
-            self.broker(summary)?;
-            self.slowest(summary)?;
+            let mut events: Vec<&LogEntry> = summary.events.iter().collect();
+            events.sort_by_key(|event| event.at);
+            self.entries("The broker", &events, self.max_rows(), summary.more_events)?;
+            self.entries("The slowest", &summary.slowest.sorted(), usize::MAX, 0)?;
         }
         if summary.without_room > 0 {
             let count = format_count_of(summary.without_room, "line");
-            writeln!(self.out, "\n{count} of partitions or APIs beyond the limit, or that name none")?;
+            writeln!(self.0.out, "\n{count} of partitions or APIs beyond the limit, or that name none")?;
         }
-        self.out.flush()
+        self.0.out.flush()
     }
 }
 

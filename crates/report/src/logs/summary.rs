@@ -20,7 +20,7 @@ const MAX_EVENTS: usize = 10_000;
 const MAX_APIS: usize = 256;
 
 /// All entries of one kind, or of one of the user's patterns.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Group {
     /// How many.
     pub count: u64,
@@ -31,6 +31,7 @@ pub struct Group {
 }
 
 /// All entries and requests summed up.
+#[derive(Default)]
 pub struct LogSummary {
     pub(super) groups: BTreeMap<Kind, Group>,
     pub(super) cleanups: BTreeMap<TopicPartition, Cleanup>,
@@ -44,48 +45,52 @@ pub struct LogSummary {
     /// Partitions and APIs there was no room for.
     pub(super) without_room: u64,
     pub(super) span: Option<(Nanos, Nanos)>,
-    slowest: Slowest<LogEntry>,
+    pub(super) slowest: Slowest<LogEntry>,
 }
 
 impl LogSummary {
     /// An empty one that keeps so many of the slowest entries.
     pub fn new(max_slowest: usize) -> Self {
-        Self {
-            groups: BTreeMap::new(),
-            cleanups: BTreeMap::new(),
-            all_cleanups: Cleanup::default(),
-            migrations: Migrations::default(),
-            in_sync: BTreeMap::new(),
-            apis: BTreeMap::new(),
-            events: Vec::new(),
-            more_events: 0,
-            without_room: 0,
-            span: None,
-            slowest: Slowest::new(max_slowest),
-        }
+        Self { slowest: Slowest::new(max_slowest), ..Self::default() }
     }
 
     /// Counts an entry.
     pub fn entry(&mut self, entry: &LogEntry) {
-        let group = self.groups.entry((entry.kind, entry.pattern.clone())).or_insert_with(Group::new);
+        let group = self.groups.entry((entry.kind, entry.pattern.clone())).or_default();
         group.add(entry.at, entry.length);
         extend(&mut self.span, entry.at);
         if let Some(length) = entry.length {
             self.slowest.offer(length, || entry.clone());
         }
-        match entry.kind {
-            LogKind::TierCleanup => self.cleanup(entry),
-            LogKind::TierMigration => self.migrations.add(entry),
-            LogKind::IsrShrink | LogKind::IsrExpand | LogKind::IsrChange => self.in_sync(entry),
-            kind if is_event(kind) => self.event(entry),
-            _ => {}
-        }
+        let has_room = match entry.kind {
+            LogKind::TierCleanup => {
+                self.all_cleanups.add(entry);
+                of_partition(&mut self.cleanups, entry).map(|cleanup| cleanup.add(entry))
+            }
+            LogKind::IsrShrink | LogKind::IsrExpand | LogKind::IsrChange => {
+                of_partition(&mut self.in_sync, entry).map(|in_sync| in_sync.add(entry))
+            }
+            LogKind::TierMigration => {
+                self.migrations.add(entry);
+                Some(())
+            }
+            kind => {
+                let is_event = is_event(kind);
+                if is_event && self.events.len() < MAX_EVENTS {
+                    self.events.push(entry.clone());
+                } else {
+                    self.more_events += u64::from(is_event);
+                }
+                Some(())
+            }
+        };
+        self.without_room += u64::from(has_room.is_none());
     }
 
     /// Counts a request of Kafka's request log.
     pub fn request(&mut self, at: Option<Nanos>, api: &str, times: &KafkaTimes) {
         extend(&mut self.span, at);
-        let group = self.groups.entry((LogKind::Request, None)).or_insert_with(Group::new);
+        let group = self.groups.entry((LogKind::Request, None)).or_default();
         group.add(at, Some(times.total));
         if let Some(known) = self.apis.get_mut(api) {
             return known.add(times);
@@ -94,66 +99,16 @@ impl LogSummary {
             self.without_room += 1;
             return;
         }
-        self.apis.entry(api.into()).or_insert_with(ApiTimes::new).add(times);
+        self.apis.entry(api.into()).or_default().add(times);
     }
 
     /// How many entries and requests.
     pub fn count(&self) -> u64 {
         self.groups.values().map(|group| group.count).sum()
     }
-
-    fn cleanup(&mut self, entry: &LogEntry) {
-        self.all_cleanups.add(entry);
-        if let Some(cleanup) = of_partition(&mut self.cleanups, entry) {
-            cleanup.add(entry);
-        } else {
-            self.without_room += 1;
-        }
-    }
-
-    fn in_sync(&mut self, entry: &LogEntry) {
-        if let Some(in_sync) = of_partition(&mut self.in_sync, entry) {
-            in_sync.add(entry);
-        } else {
-            self.without_room += 1;
-        }
-    }
-
-    fn event(&mut self, entry: &LogEntry) {
-        if self.events.len() < MAX_EVENTS { self.events.push(entry.clone()) } else { self.more_events += 1 }
-    }
-
-    /// Entries by kind, those of the user's patterns by the pattern's name.
-    pub(super) fn kinds(&self) -> Vec<(Kind, Group)> {
-        self.groups.clone().into_iter().collect()
-    }
-
-    /// Cleanups by partition.
-    pub(super) fn cleanups(&self) -> Vec<(Option<TopicPartition>, Cleanup)> {
-        self.cleanups.iter().map(|(of, cleanup)| (Some(of.clone()), *cleanup)).collect()
-    }
-
-    /// Changes of in-sync replicas by partition.
-    pub(super) fn isr_changes(&self) -> Vec<(TopicPartition, IsrChanges)> {
-        self.in_sync.clone().into_iter().collect()
-    }
-
-    /// Times of requests by API.
-    pub(super) fn api_times(&self) -> Vec<(Arc<str>, ApiTimes)> {
-        self.apis.clone().into_iter().collect()
-    }
-
-    /// The slowest, slowest first.
-    pub(super) fn slowest(&self) -> Vec<&LogEntry> {
-        self.slowest.sorted()
-    }
 }
 
 impl Group {
-    fn new() -> Self {
-        Self { count: 0, lengths: Distribution::of_latencies(), span: None }
-    }
-
     fn add(&mut self, at: Option<Nanos>, length: Option<Nanos>) {
         self.count += 1;
         extend(&mut self.span, at);
@@ -218,32 +173,33 @@ impl IsrChanges {
 }
 
 /// The times of all requests of an API.
-#[derive(Clone, Debug)]
-pub struct ApiTimes {
-    /// Each time, in the order of its names.
-    pub(super) times: [Distribution; 7],
-}
+#[derive(Clone, Debug, Default)]
+pub struct ApiTimes([Distribution; 7]);
+
+/// One of an API's times.
+type Time = fn(&ApiTimes) -> &Distribution;
 
 impl ApiTimes {
-    /// Names of the times in JSON.
-    pub(super) const NAMES: [&'static str; 7] =
-        ["total", "queue", "local", "remote", "response_queue", "send", "throttle"];
-
-    pub(super) fn new() -> Self {
-        Self { times: std::array::from_fn(|_| Distribution::of_latencies()) }
-    }
+    /// The times with their headings, if any, and their names in JSON.
+    pub(super) const TIMES: [(&'static str, &'static str, Time); 7] = [
+        ("", "total", |times| &times.0[0]),
+        ("QUEUE", "queue", |times| &times.0[1]),
+        ("LOCAL", "local", |times| &times.0[2]),
+        ("REMOTE", "remote", |times| &times.0[3]),
+        ("RESPONSE_QUEUE", "response_queue", |times| &times.0[4]),
+        ("SEND", "send", |times| &times.0[5]),
+        ("THROTTLE", "throttle", |times| &times.0[6]),
+    ];
 
     pub(super) fn add(&mut self, times: &KafkaTimes) {
         let KafkaTimes { queue, local, remote, throttle, response_queue, send, total } = *times;
         let lengths = [total, queue, local, remote, response_queue, send, throttle];
-        for (times, length) in self.times.iter_mut().zip(lengths) {
-            times.add_length(length);
-        }
+        self.0.iter_mut().zip(lengths).for_each(|(times, length)| times.add_length(length));
     }
 
     /// Whole times.
     pub fn total(&self) -> &Distribution {
-        let [total, ..] = &self.times;
+        let [total, ..] = &self.0;
         total
     }
 }

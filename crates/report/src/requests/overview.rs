@@ -20,32 +20,13 @@ const MAX_GROUPS: usize = 500;
 
 /// Counts requests into groups.
 pub struct Overview {
-    apis: BoundedMap<(), Kind, Group>,
-    topics: BoundedMap<Topic, Kind, Group>,
-    clients: BoundedMap<Client, Kind, Group>,
-    connections: BoundedMap<(Client, u16, SocketAddr), Kind, Group>,
-    producers: BoundedMap<(Client, Option<i64>), (), BatchFill>,
+    /// In the order of [`GroupBy::ALL`].
+    groups: [BoundedMap<GroupKey, Kind, Group>; GroupBy::ALL.len()],
+    producers: BoundedMap<Producer, (), BatchFill>,
     /// Of one request; kept for its room.
-    shares: HashMap<Topic, Share>,
+    shares: HashMap<GroupKey, Share>,
     span: Option<(Nanos, Nanos)>,
     most: usize,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Topic {
-    Name(Arc<str>),
-    Id(TopicId),
-    Unknown,
-}
-
-impl From<&Partition> for Topic {
-    fn from(partition: &Partition) -> Self {
-        match (&partition.topic, partition.topic_id) {
-            (Some(name), _) => Self::Name(Arc::clone(name)),
-            (None, Some(id)) => Self::Id(id),
-            (None, None) => Self::Unknown,
-        }
-    }
 }
 
 /// The groups of an input.
@@ -71,11 +52,9 @@ impl Default for Overview {
 impl Overview {
     /// At most so many groups of each sort and API, and twice as many of each sort.
     pub fn new(most: usize) -> Self {
+        let room = |by| if by == GroupBy::Api { usize::MAX } else { most };
         Self {
-            apis: BoundedMap::new(usize::MAX),
-            topics: BoundedMap::new(most),
-            clients: BoundedMap::new(most),
-            connections: BoundedMap::new(most),
+            groups: GroupBy::ALL.map(|by| BoundedMap::new(room(by))),
             producers: BoundedMap::new(most),
             shares: HashMap::new(),
             span: None,
@@ -93,15 +72,21 @@ impl Overview {
     pub fn request(&mut self, request: &Request, hold: Option<IntendedWait>) {
         let kind = Kind { api: request.api, hold };
         let share = Share::from(request);
-        self.apis.of((), kind).add(request, share);
         let client = Client { id: request.client_id.clone(), host: request.client.ip() };
-        self.clients.of(client.clone(), kind).add(request, share);
-        let connection = (client.clone(), request.client.port(), request.broker);
-        self.connections.of(connection, kind).add(request, share);
+        self.count(GroupKey::All, kind, request, share);
+        self.count(GroupKey::Client(client.clone()), kind, request, share);
+        let connection = GroupKey::Connection(client.clone(), request.client.port(), request.broker);
+        self.count(connection, kind, request, share);
         self.topics_of(request, kind);
         if request.api_key == PRODUCE && share.record_bytes > 0 {
             let producer_id = producer_id(&request.partitions);
-            self.producers.of((client, producer_id), ()).add(request);
+            self.producers.of(Producer { client: Some(client), producer_id }, ()).add(request);
+        }
+    }
+
+    fn count(&mut self, key: GroupKey, kind: Kind, request: &Request, share: Share) {
+        if let Some(groups) = self.groups.get_mut(key.by() as usize) {
+            groups.of(key, kind).add(request, share);
         }
     }
 
@@ -115,32 +100,30 @@ impl Overview {
             if partition.bytes == 0 && !refused && request.api_key != PRODUCE {
                 continue;
             }
-            let share = self.shares.entry(Topic::from(partition)).or_default();
+            let share = self.shares.entry(GroupKey::topic(partition)).or_default();
             share.failed |= refused || whole;
             share.record_bytes += u64::from(partition.bytes);
             share.partitions += 1;
         }
-        for (topic, share) in self.shares.drain() {
-            self.topics.of(topic, kind).add(request, share);
+        let mut shares = std::mem::take(&mut self.shares);
+        for (topic, share) in shares.drain() {
+            self.count(topic, kind, request, share);
         }
+        self.shares = shares;
     }
 
     /// The groups, in order.
     pub fn finish(self) -> Groups {
-        let apis = self.apis.into_groups().map(|(_, kind, group)| (kind, GroupKey::All, group));
-        let topics =
-            self.topics.into_groups().map(|(topic, kind, group)| (kind, GroupKey::topic(topic), group));
-        let clients =
-            self.clients.into_groups().map(|(who, kind, group)| (kind, GroupKey::client(who), group));
-        let connections =
-            self.connections.into_groups().map(|(who, kind, group)| (kind, GroupKey::connection(who), group));
-        let groups = [in_order(apis), in_order(topics), in_order(clients), in_order(connections)];
+        let groups = GroupBy::ALL.into_iter().zip(self.groups).flat_map(|(by, groups)| {
+            let groups = groups.into_groups();
+            in_order(groups.map(|(key, kind, group)| (kind, key.unwrap_or(GroupKey::Others(by)), group)))
+        });
         let producers = self.producers.into_groups();
         let mut producers =
-            producers.map(|(producer, (), fill)| (Producer::new(producer), fill)).collect::<Vec<_>>();
+            producers.map(|(producer, (), fill)| (producer.unwrap_or_default(), fill)).collect::<Vec<_>>();
         producers.sort_by(|(a, x), (b, y)| y.bytes.count().cmp(&x.bytes.count()).then_with(|| a.cmp(b)));
         let span = self.span.map(|(first, last)| last - first);
-        Groups { span, groups: groups.concat(), most: self.most, producers }
+        Groups { span, groups: groups.collect(), most: self.most, producers }
     }
 }
 
@@ -165,17 +148,6 @@ impl Groups {
     pub fn per_second(&self, count: u64) -> Option<f64> {
         let span = self.span.filter(|span| *span > Nanos::ZERO)?;
         Some(count as f64 / (span.0 as f64 / 1e9))
-    }
-}
-
-impl GroupKey {
-    fn topic(topic: Option<Topic>) -> Self {
-        match topic {
-            Some(Topic::Name(name)) => Self::Topic(Some(name), None),
-            Some(Topic::Id(id)) => Self::Topic(None, Some(id)),
-            Some(Topic::Unknown) => Self::Topic(None, None),
-            None => Self::Others(GroupBy::Topic),
-        }
     }
 }
 
@@ -213,7 +185,7 @@ pub struct Client {
 }
 
 /// Whose requests a group holds.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GroupKey {
     /// Everybody's.
     All,
@@ -239,19 +211,17 @@ impl GroupKey {
         }
     }
 
-    pub(super) fn client(client: Option<Client>) -> Self {
-        client.map_or(Self::Others(GroupBy::Client), Self::Client)
-    }
-
-    pub(super) fn connection(connection: Option<(Client, u16, SocketAddr)>) -> Self {
-        connection.map_or(Self::Others(GroupBy::Connection), |(client, port, broker)| {
-            Self::Connection(client, port, broker)
-        })
+    /// The partition's topic.
+    fn topic(partition: &Partition) -> Self {
+        match &partition.topic {
+            Some(name) => Self::Topic(Some(Arc::clone(name)), None),
+            None => Self::Topic(None, partition.topic_id),
+        }
     }
 }
 
 /// A producer: a client and the id that the broker gave it, if it is idempotent; none for the others.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Producer {
     /// The client; none for those for whom there was no room.
     pub client: Option<Client>,
@@ -259,15 +229,8 @@ pub struct Producer {
     pub producer_id: Option<i64>,
 }
 
-impl Producer {
-    pub(super) fn new(producer: Option<(Client, Option<i64>)>) -> Self {
-        let (client, producer_id) = producer.unzip();
-        Self { client, producer_id: producer_id.flatten() }
-    }
-}
-
 /// The requests of one group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Group {
     /// Requests.
     pub requests: u64,
@@ -283,43 +246,23 @@ pub struct Group {
     pub record_bytes: u64,
     /// Partitions named, over all requests.
     pub partitions: u64,
-    latency: Distribution,
+    /// Latencies on the wire, in nanoseconds: first byte of the request to last byte of the response, without the
+    /// time in which a fetch waited for data that it brought.
+    pub latency: Distribution,
     /// Made once a request has waited behind another: until then both are the same.
     less_head_of_line: Option<Distribution>,
 }
 
 /// What one request adds, beside its latency: all of it, or one topic's share.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Share {
-    pub(super) failed: bool,
-    pub(super) record_bytes: u64,
-    pub(super) partitions: u64,
-}
-
-impl Default for Group {
-    fn default() -> Self {
-        Self {
-            requests: 0,
-            errors: 0,
-            unanswered: 0,
-            request_bytes: 0,
-            response_bytes: 0,
-            record_bytes: 0,
-            partitions: 0,
-            latency: Distribution::of_latencies(),
-            less_head_of_line: None,
-        }
-    }
+struct Share {
+    failed: bool,
+    record_bytes: u64,
+    partitions: u64,
 }
 
 impl Group {
-    /// Latencies on the wire, in nanoseconds: first byte of the request to last byte of the response, without the
-    /// time in which a fetch waited for data that it brought.
-    pub fn latency(&self) -> &Distribution {
-        &self.latency
-    }
-
-    /// The same without the time behind an earlier request of the connection.
+    /// Its latencies without the time behind an earlier request of the connection.
     pub fn less_head_of_line(&self) -> &Distribution {
         self.less_head_of_line.as_ref().unwrap_or(&self.latency)
     }
@@ -329,7 +272,7 @@ impl Group {
         self.less_head_of_line.is_some()
     }
 
-    pub(super) fn add(&mut self, request: &Request, share: Share) {
+    fn add(&mut self, request: &Request, share: Share) {
         self.requests += 1;
         self.errors += u64::from(share.failed);
         self.unanswered += u64::from(request.is_unanswered());
@@ -345,15 +288,11 @@ impl Group {
         if less != latency && self.less_head_of_line.is_none() {
             self.less_head_of_line = Some(self.latency.clone());
         }
-        self.latency.add(ns(latency));
+        self.latency.add_length(latency);
         if let Some(spread) = &mut self.less_head_of_line {
-            spread.add(ns(less));
+            spread.add_length(less);
         }
     }
-}
-
-fn ns(length: Nanos) -> u64 {
-    u64::try_from(length.0).unwrap_or(0)
 }
 
 impl From<&Request> for Share {
@@ -392,7 +331,7 @@ impl Default for BatchFill {
 }
 
 impl BatchFill {
-    pub(super) fn add(&mut self, request: &Request) {
+    fn add(&mut self, request: &Request) {
         self.requests += 1;
         self.partitions.add(request.partitions.len() as u64);
         for batch in request.partitions.iter().filter(|batch| batch.bytes > 0) {
@@ -405,7 +344,7 @@ impl BatchFill {
 }
 
 /// The idempotent producer's id (KIP-98); none where no batch carries one.
-pub(super) fn producer_id(partitions: &[Partition]) -> Option<i64> {
+fn producer_id(partitions: &[Partition]) -> Option<i64> {
     let mut batches = partitions.iter().flat_map(|partition| &partition.batches);
     batches.next().map(|batch| batch.producer_id).filter(|&id| id >= 0)
 }

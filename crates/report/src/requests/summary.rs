@@ -89,53 +89,31 @@ impl RequestSummary {
         sentences
     }
 
-    fn missing(&self) -> impl Iterator<Item = String> {
-        let gaps = format!(
-            "in {} the capture lacks {}",
-            format_count_of(self.gaps, "place"),
-            format_bytes(self.gap_bytes)
-        );
-        [
+    /// Where there is anything: what comes before the count, what is counted, and what it is said of it.
+    fn missing(&self) -> Vec<String> {
+        let lacks = format!(" the capture lacks {}", format_bytes(self.gap_bytes));
+        let counts = [
+            ("the kernel dropped ", self.kernel_drops, "packet", ""),
+            ("in ", self.gaps, "place", lacks.as_str()),
+            ("", self.truncated_packets, "packet", " cut short by the capture"),
+            ("", self.malformed_packets, "packet", " malformed"),
+            ("", self.fragments, "IP fragment", " not looked into"),
+            ("", self.undecodable_frames, "frame", " unreadable"),
+            ("", self.unanswered, "request", " without a response"),
+            ("", self.sasl_tokens, "raw SASL token", " that belong to no request"),
+            ("", self.tls_connections, "connection", " encrypted (TLS)"),
+            ("", self.other_connections, "connection", " not Kafka"),
             (
-                self.kernel_drops,
-                format!("the kernel dropped {}", format_count_of(self.kernel_drops, "packet")),
-            ),
-            (self.gaps, gaps),
-            (
-                self.truncated_packets,
-                format!("{} cut short by the capture", format_count_of(self.truncated_packets, "packet")),
-            ),
-            (
-                self.malformed_packets,
-                format!("{} malformed", format_count_of(self.malformed_packets, "packet")),
-            ),
-            (self.fragments, format!("{} not looked into", format_count_of(self.fragments, "IP fragment"))),
-            (
-                self.undecodable_frames,
-                format!("{} unreadable", format_count_of(self.undecodable_frames, "frame")),
-            ),
-            (self.unanswered, format!("{} without a response", format_count_of(self.unanswered, "request"))),
-            (
-                self.sasl_tokens,
-                format!("{} that belong to no request", format_count_of(self.sasl_tokens, "raw SASL token")),
-            ),
-            (
-                self.tls_connections,
-                format!("{} encrypted (TLS)", format_count_of(self.tls_connections, "connection")),
-            ),
-            (
-                self.other_connections,
-                format!("{} not Kafka", format_count_of(self.other_connections, "connection")),
-            ),
-            (
+                "",
                 self.one_sided_connections,
-                format!(
-                    "{} captured on one side only: capture where both ways pass",
-                    format_count_of(self.one_sided_connections, "connection")
-                ),
+                "connection",
+                " captured on one side only: capture where both ways pass",
             ),
-        ]
-        .into_iter()
-        .filter_map(|(count, sentence)| (count > 0).then_some(sentence))
+        ];
+        let counts = counts.into_iter().filter(|(_, count, ..)| *count > 0);
+        let sentence = |(before, count, noun, after): (&str, u64, &str, &str)| {
+            format!("{before}{}{after}", format_count_of(count, noun))
+        };
+        counts.map(sentence).collect()
     }
 }

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use model::{FileKind, FileOp, FileOpKind, LossKind, Nanos, Request};
 use report::doctor::{self, Examination};
 use report::explanation::{
-    Conclusion, ExplanationReport, ExplanationText, RequestText, TopVerdicts, VerdictLines,
+    Conclusion, ExplanationReport, ExplanationText, RequestText, TopVerdicts, Verdicts,
 };
 use report::file_ops::{FileOpRow, FileOpSummary, FileOpWriter, FileOps, TopFileOps};
 use report::files::{FileTotals, Files, GroupBy as FilesBy, Interval, Sort, Traffic};
@@ -37,7 +37,7 @@ fn table(wide: bool) -> Format {
 }
 
 fn look(wide: bool) -> Style {
-    Style { zone: Zone::utc(), wide, colour: false, lookahead: 100 }
+    Style { zone: Zone::utc(), wide, lookahead: 100, ..Style::default() }
 }
 
 fn golden(name: &str, write: impl FnOnce(&mut Vec<u8>)) {
@@ -480,14 +480,14 @@ fn explanation(mut to: impl ExplanationReport) {
 fn an_explanation_in_every_form() {
     golden("explain.txt", |out| explanation(ExplanationText::new(out, &look(false))));
     golden("explain-wide.txt", |out| explanation(ExplanationText::new(out, &look(true))));
-    golden("explain.jsonl", |out| explanation(VerdictLines::new(out, &JSON)));
+    golden("explain.jsonl", |out| explanation(Writer::new(out, &Verdicts, &JSON)));
     golden("explain-request.txt", |out| explanation(RequestText::new(out, &look(false), 9)));
     golden("explain-live.txt", |out| explanation(ExplanationText::as_they_come(out, &look(false))));
     golden("explain-top.txt", |out| {
         let all = ExplanationText::new(out, &look(false));
         explanation(TopVerdicts::new(2, Box::new(all)));
     });
-    golden("explain.csv", |out| explanation(VerdictLines::new(out, &CSV)));
+    golden("explain.csv", |out| explanation(Writer::new(out, &Verdicts, &CSV)));
     golden("explain-quiet.txt", |out| {
         let mut quiet = ExplanationText::new(out, &look(false));
         quiet.finish(&Conclusion { slower_than: Nanos::from_millis(100), ..Conclusion::default() }).unwrap();
@@ -497,7 +497,7 @@ fn an_explanation_in_every_form() {
 #[test]
 fn a_verdict_object_has_every_field_of_the_contract() {
     let mut out = Vec::new();
-    explanation(VerdictLines::new(&mut out, &JSON));
+    explanation(Writer::new(&mut out, &Verdicts, &JSON));
     let lines = json_lines(&out);
     let verdict = &lines[0];
     for field in ["request", "stages", "cause", "root", "confidence", "partition", "evidence", "advice"] {

@@ -4,18 +4,17 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
-use model::{IntendedWait, Nanos};
+use model::IntendedWait;
 
 use super::{BatchFill, Client, Distribution, Group, GroupBy, GroupKey, Groups, Kind, Producer};
 use crate::paint::{Role, paint};
 use crate::quantity::{NONE, format_bytes, format_count, format_count_of};
 use crate::requests::RequestSummary;
 use crate::rows::{Cell, Column, Format, Report, Writer, write_union};
-use crate::{Style, json};
+use crate::text_writer::{INDENT, TextWriter};
 
 /// Rows of each table, unless it is wide.
 const MAX_ROWS: usize = 10;
-const INDENT: usize = 2;
 /// Longer names are shortened, so that rows fit a terminal; those of producers, whose sizes are long, more.
 const MAX_NAME: usize = 30;
 const MAX_PRODUCER_NAME: usize = 27;
@@ -28,7 +27,7 @@ const OTHERS: &str = "others";
 /// Writes all of it; only JSON has a place for the summary.
 pub fn write(out: impl Write, format: &Format, groups: &Groups, summary: &RequestSummary) -> io::Result<()> {
     match format {
-        Format::Table(style) => Tables { out, style }.write(groups),
+        Format::Table(style) => Tables(TextWriter::new(out, style)).write(groups),
         Format::Json => write_json(out, groups, summary),
         Format::Csv => {
             let rows = groups.groups.iter().map(|group| GroupRow::of(groups, group)).collect::<Vec<_>>();
@@ -38,11 +37,12 @@ pub fn write(out: impl Write, format: &Format, groups: &Groups, summary: &Reques
 }
 
 fn write_json(mut out: impl Write, groups: &Groups, summary: &RequestSummary) -> io::Result<()> {
-    let mut writer = Writer::new(&mut out, &GroupRows::DATA, &Format::Json);
-    groups.groups.iter().try_for_each(|group| writer.row(&GroupRow::of(groups, group)))?;
-    Writer::new(&mut out, &Producers { wide: false }, &Format::Json).write_all(&groups.producers)?;
-    json::write_line(&mut out, summary)?;
-    out.flush()
+    let rows = groups.groups.iter().map(|group| GroupRow::of(groups, group)).collect::<Vec<_>>();
+    Writer::new(&mut out, &GroupRows::DATA, &Format::Json).write_all(&rows)?;
+    let mut writer = Writer::new(out, &Producers { wide: false }, &Format::Json);
+    groups.producers.iter().try_for_each(|producer| writer.row(producer))?;
+    writer.summary(summary)?;
+    writer.finish()
 }
 
 /// Groups of one kind.
@@ -66,7 +66,7 @@ impl<'a> GroupRow<'a> {
     }
 
     fn latency(&self) -> &'a Distribution {
-        if self.alone { self.group.less_head_of_line() } else { self.group.latency() }
+        if self.alone { self.group.less_head_of_line() } else { &self.group.latency }
     }
 
     fn per_second(&self) -> Option<f64> {
@@ -200,7 +200,7 @@ fn group_data() -> Vec<Column<GroupRows>> {
         }),
         Col::data("requests", |row| row.group.requests.into()),
         Col::data("requests_per_s", |row| row.per_second().map(rounded).into()),
-        Col::data("answered", |row| row.group.latency().count().into()),
+        Col::data("answered", |row| row.group.latency.count().into()),
         Col::data("unanswered", |row| row.group.unanswered.into()),
         Col::data("errors", |row| row.group.errors.into()),
         Col::data("request_bytes", |row| row.group.request_bytes.into()),
@@ -208,7 +208,7 @@ fn group_data() -> Vec<Column<GroupRows>> {
         Col::data("record_bytes", |row| row.group.record_bytes.into()),
         Col::data("partitions", |row| row.group.partitions.into()),
     ];
-    columns.extend(distribution("latency", "_ns", |row: &GroupRow<'_>| row.group.latency()));
+    columns.extend(distribution("latency", "_ns", |row: &GroupRow<'_>| &row.group.latency));
     columns
         .extend(distribution("less_head_of_line", "_ns", |row: &GroupRow<'_>| row.group.less_head_of_line()));
     columns
@@ -313,42 +313,35 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-struct Tables<'s, W> {
-    out: W,
-    style: &'s Style,
-}
+struct Tables<W>(TextWriter<W>);
 
-impl<W: Write> Tables<'_, W> {
+impl<W: Write> Tables<W> {
     fn write(&mut self, groups: &Groups) -> io::Result<()> {
         let requests = groups.by(GroupBy::Api).map(|(_, _, group)| group.requests).sum();
-        write!(self.out, "{}", format_count_of(requests, "request"))?;
-        if let Some(rate) = groups.per_second(requests) {
-            let span = groups.span.unwrap_or(Nanos::ZERO);
-            write!(self.out, " in {span}, {} a second", three_digits(rate))?;
+        write!(self.0.out, "{}", format_count_of(requests, "request"))?;
+        if let Some((rate, span)) = groups.per_second(requests).zip(groups.span) {
+            write!(self.0.out, " in {span}, {} a second", three_digits(rate))?;
         }
-        writeln!(self.out)?;
+        writeln!(self.0.out)?;
         GroupBy::ALL.into_iter().try_for_each(|by| self.groups(groups, by))?;
         self.producers(groups)?;
         self.legend(groups)?;
-        self.out.flush()
+        self.0.out.flush()
     }
 
     /// All tables but that of the APIs leave out intended waits: they are nobody's trouble.
     fn groups(&mut self, groups: &Groups, by: GroupBy) -> io::Result<()> {
-        let wide = self.style.wide;
+        let wide = self.0.style.wide;
         let is_shown =
             |(kind, ..): &&(Kind, GroupKey, Group)| wide || by == GroupBy::Api || kind.hold.is_none();
         let found = groups.by(by).filter(is_shown).collect::<Vec<_>>();
-        if found.is_empty() {
-            return Ok(());
-        }
-        let max = if wide || by == GroupBy::Api { found.len() } else { MAX_ROWS };
-        self.title(match by {
+        let max = if by == GroupBy::Api { usize::MAX } else { self.max_rows() };
+        let title = match by {
             GroupBy::Api => "By API, latency in ms",
             GroupBy::Topic => "By topic, latency in ms; its records' bytes",
             GroupBy::Client => "By client, latency in ms",
             GroupBy::Connection => "By connection, latency in ms",
-        })?;
+        };
         let mut rows = Vec::new();
         for group in found.iter().take(max) {
             let row = GroupRow::of(groups, group);
@@ -357,43 +350,46 @@ impl<W: Write> Tables<'_, W> {
             rows.push(row);
             rows.extend(differs.then_some(alone));
         }
-        Writer::table(&mut self.out, &GroupRows { by, wide }, &self.style.aligned(), INDENT)
-            .write_all(&rows)?;
         let has_others = found.iter().any(|(_, key, _)| matches!(key, GroupKey::Others(_)));
-        self.rest(found.len().saturating_sub(max), has_others.then_some(groups.most))
+        let max_if_others = has_others.then_some(groups.most);
+        self.section(title, &GroupRows { by, wide }, &rows, found.len().saturating_sub(max), max_if_others)
     }
 
     fn producers(&mut self, groups: &Groups) -> io::Result<()> {
-        if groups.producers.is_empty() {
+        let (wide, max) = (self.0.style.wide, self.max_rows());
+        let title = "Batches by producer: mean and percentiles of records and bytes in one; mean partitions a request";
+        let rows = groups.producers.get(..max).unwrap_or(&groups.producers);
+        let more = groups.producers.len() - rows.len();
+        let has_others = groups.producers.iter().any(|(producer, _)| producer.client.is_none());
+        self.section(title, &Producers { wide }, rows, more, has_others.then_some(groups.most))
+    }
+
+    fn max_rows(&self) -> usize {
+        if self.0.style.wide { usize::MAX } else { MAX_ROWS }
+    }
+
+    /// A table with its title; how many more rows there are, and how many groups there was room for where that was too few.
+    fn section<'r, R: Report>(
+        &mut self,
+        title: &str,
+        report: &R,
+        rows: &'r [R::Row<'r>],
+        more: usize,
+        max_if_others: Option<usize>,
+    ) -> io::Result<()> {
+        if rows.is_empty() {
             return Ok(());
         }
-        let wide = self.style.wide;
-        let max = if wide { groups.producers.len() } else { MAX_ROWS };
-        self.title("Batches by producer: mean and percentiles of records and bytes in one; mean partitions a request")?;
-        let table = Writer::table(&mut self.out, &Producers { wide }, &self.style.aligned(), INDENT);
-        table.write_all(groups.producers.iter().take(max))?;
-        let has_others = groups.producers.iter().any(|(producer, _)| producer.client.is_none());
-        self.rest(groups.producers.len().saturating_sub(max), has_others.then_some(groups.most))
-    }
-
-    fn title(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "\n{}", self.style.heading(text))
-    }
-
-    fn rest(&mut self, more: usize, max_if_others: Option<usize>) -> io::Result<()> {
-        if more > 0 {
-            let more = format_count(more as u64);
-            writeln!(self.out, "{:INDENT$}… and {more} more{}", "", self.style.how_to_see_all())?;
-        }
-        if let Some(max) = max_if_others {
-            let max = format_count(max as u64);
-            writeln!(
-                self.out,
-                "{:INDENT$}others: those beyond the limit ({max} an API, twice as many in all)",
-                ""
-            )?;
-        }
-        Ok(())
+        self.0.heading(title)?;
+        self.0.table(report, rows)?;
+        self.0.more(more)?;
+        let Some(max) = max_if_others else { return Ok(()) };
+        let max = format_count(max as u64);
+        writeln!(
+            self.0.out,
+            "{:INDENT$}others: those beyond the limit ({max} an API, twice as many in all)",
+            ""
+        )
     }
 
     fn legend(&mut self, groups: &Groups) -> io::Result<()> {
@@ -417,13 +413,12 @@ impl<W: Write> Tables<'_, W> {
                 "rebalance: the member waited for the others of its group",
             ),
         ];
-        let lines = lines.into_iter().filter(|(is_shown, _)| *is_shown).collect::<Vec<_>>();
-        if !lines.is_empty() {
-            writeln!(self.out)?;
+        let lines = lines.into_iter().filter_map(|(is_shown, line)| is_shown.then_some(line));
+        for (nth, line) in lines.enumerate() {
+            let before = if nth == 0 { "\n" } else { "" };
+            writeln!(self.0.out, "{before}{}", paint(self.0.style.colour, Role::Faint, line))?;
         }
-        lines
-            .iter()
-            .try_for_each(|(_, line)| writeln!(self.out, "{}", paint(self.style.colour, Role::Faint, line)))
+        Ok(())
     }
 }
 
