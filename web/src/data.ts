@@ -45,7 +45,7 @@ export function spansOf(recording: Recording, numbers: number[]): Span[] {
 export function read(): Page {
   const element = document.getElementById("page-data");
   const page = JSON.parse(element?.textContent ?? "{}") as Page;
-  if (page.format !== "brokerscope-page" || page.version !== 2) {
+  if (page.format !== "brokerscope-page" || page.version !== 3) {
     throw new Error("this page's data is not of the version that its script reads");
   }
   return page;

@@ -28,12 +28,12 @@ export function heatmap(charts: Charts, recording: Recording): HTMLElement {
   const choose = h("select", { "aria-label": "API", change: () => show() });
   choose.append(h("option", { value: "" }, "all APIs, without waits that were asked for"));
   for (const [at, api] of byNumber.entries()) {
-    choose.append(h("option", { value: at }, `${api.api}${api.held ? ", waiting as asked" : ""} (${count(api.requests)})`));
+    choose.append(h("option", { value: at }, `${api.api}${api.intended_wait ? ", waiting as asked" : ""} (${count(api.requests)})`));
   }
-  const produce = byNumber.findIndex((api) => api.api === "PRODUCE" && !api.held);
+  const produce = byNumber.findIndex((api) => api.api === "PRODUCE" && !api.intended_wait);
   choose.value = produce >= 0 ? String(produce) : "";
   const show = (): void => {
-    const chosen = choose.value === "" ? byNumber.filter((api) => !api.held) : byNumber.slice(Number(choose.value), Number(choose.value) + 1);
+    const chosen = choose.value === "" ? byNumber.filter((api) => !api.intended_wait) : byNumber.slice(Number(choose.value), Number(choose.value) + 1);
     holder.replaceChildren(chart(chosen));
   };
 

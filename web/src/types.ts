@@ -241,8 +241,8 @@ export interface Latency {
 export interface Api {
   /** Kafka's name. */
   api: string;
-  /** Whether these waited as the client had asked to: a long poll, a rebalance. */
-  held: boolean;
+  /** Whether the broker kept them on purpose: a long poll, a rebalance. */
+  intended_wait: boolean;
   /** How many were answered. */
   requests: number;
   /** Percentiles and the slowest, nanoseconds. */
@@ -346,7 +346,7 @@ export interface Detail {
   /** Nanoseconds in each stage, in their order. */
   stages: number[];
   /** The same in the order of time: the number of the stage, its start and its end. */
-  course: number[][];
+  stage_spans: number[][];
   /** The cause. */
   cause: string;
   /** The way to it, nearest first. */

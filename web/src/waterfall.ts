@@ -117,7 +117,7 @@ function wire(detail: Detail): Bar[] {
 /** Every instant of it is in one of them. */
 function stages(recording: Recording, detail: Detail): Bar[] {
   const names = recording.slow.stages;
-  return detail.course.map(([stage = 0, start = 0, end = 0]) => {
+  return detail.stage_spans.map(([stage = 0, start = 0, end = 0]) => {
     const name = names[stage] ?? "";
     const label = `${name.replaceAll("_", " ")} ${length(end - start)}`;
     return { kind: "stage", start, end, label, text: label, colour: colourOf(name, names), hatched: name === "unobserved" };

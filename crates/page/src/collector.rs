@@ -83,16 +83,16 @@ impl Collector {
         let requests = drafts.into_iter().map(|draft| draft.told(&grid, &mut pool)).collect();
         RecordingData {
             about,
-            origin_ns: grid.origin().0.to_string(),
-            end_ns: grid.since(grid.end()),
-            bucket_ns: grid.width(),
+            origin_ns: grid.origin.0.to_string(),
+            end_ns: grid.since(grid.end),
+            bucket_ns: grid.width,
             buckets: grid.buckets(),
             story: story::tell(summary, &slow, &latency),
             latency,
             slow,
             advice: None,
             requests,
-            spans: pool.into_spans(),
+            spans: pool.spans,
             coarse_buckets: grid::COARSE,
             partitions: traffic.partitions.finish(&grid),
             thread_states: ThreadState::ALL.map(ThreadState::as_str).to_vec(),
@@ -255,7 +255,7 @@ impl Axis {
     fn shared(parts: [&Self; 3]) -> Grid {
         let mut grid = Grid::new(parts.iter().find_map(|part| part.origin).unwrap_or_default());
         for part in parts.iter().filter_map(|part| part.grid.as_ref()) {
-            grid.reach(part.end());
+            grid.reach(part.end);
         }
         grid
     }

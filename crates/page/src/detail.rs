@@ -17,9 +17,9 @@ use around::Around;
 pub(super) use pool::Pool;
 pub(super) use spans::Span;
 
-/// Partitions told, and stretches of its course.
+/// Partitions shown, and spans of stages.
 const MAX_PARTITIONS: usize = 100;
-const MAX_STRETCHES: usize = 200;
+const MAX_STAGE_SPANS: usize = 200;
 
 /// A slow request. Times are nanoseconds after the page's origin; stretches are numbers of the recording's spans.
 #[derive(Clone, Debug, Serialize)]
@@ -55,7 +55,7 @@ pub struct Detail {
     /// Nanoseconds in each stage, in their order.
     pub stages: Vec<i64>,
     /// The same in the order of time: the number of the stage, its start and its end.
-    pub course: Vec<(usize, i64, i64)>,
+    pub stage_spans: Vec<(usize, i64, i64)>,
     /// The cause.
     pub cause: &'static str,
     /// The way to it, nearest first.
@@ -151,7 +151,7 @@ impl Draft {
         let mut spans = |events: &[Arc<RecentEvent>], concluded: (Tid, &[Evidence])| {
             let (waiter, waits) = concluded;
             let mut numbers: Vec<_> = waits.iter().filter_map(|wait| pool.wait(grid, waiter, wait)).collect();
-            numbers.extend(events.iter().filter_map(|seen| pool.number(grid, seen)));
+            numbers.extend(events.iter().filter_map(|seen| pool.event(grid, seen)));
             cut |= numbers.len() < events.len() + waits.len();
             numbers
         };
@@ -187,7 +187,7 @@ impl Detail {
             let topic = partition.topic.as_deref().unwrap_or("?");
             (format!("{topic}-{}", partition.partition), partition.bytes)
         });
-        let course = verdict.stage_spans.iter().take(MAX_STRETCHES);
+        let spans = verdict.stage_spans.iter().take(MAX_STAGE_SPANS);
         Self {
             id: format!("{}-{}", request.correlation_id, grid.since(request.arrival)),
             arrival_ns: grid.since(request.arrival),
@@ -204,7 +204,7 @@ impl Detail {
             acks: request.acks,
             partitions: partitions.take(MAX_PARTITIONS).collect(),
             stages: verdict.stages.iter().map(|(_, length)| length.0).collect(),
-            course: course
+            stage_spans: spans
                 .map(|span| (span.stage as usize, grid.since(span.start), grid.since(span.end)))
                 .collect(),
             cause: verdict.cause.as_str(),

@@ -16,9 +16,10 @@ pub(super) const COARSE: i64 = 4;
 /// The axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
-    origin: Nanos,
-    width: i64,
-    end: Nanos,
+    pub(super) origin: Nanos,
+    /// The width of a bucket.
+    pub(super) width: i64,
+    pub(super) end: Nanos,
 }
 
 impl Grid {
@@ -33,19 +34,6 @@ impl Grid {
         while (at - self.origin).0 / self.width >= MAX {
             self.width = self.width.saturating_mul(2);
         }
-    }
-
-    pub(super) fn origin(&self) -> Nanos {
-        self.origin
-    }
-
-    pub(super) fn end(&self) -> Nanos {
-        self.end
-    }
-
-    /// The width of a bucket.
-    pub(super) fn width(&self) -> i64 {
-        self.width
     }
 
     /// How many buckets there are.
@@ -199,11 +187,11 @@ mod tests {
             grid.reach(at);
             *cells.at(&grid, at) += 1;
         }
-        assert!(i64::from(grid.buckets()) <= MAX && grid.width() % FINEST == 0);
+        assert!(i64::from(grid.buckets()) <= MAX && grid.width % FINEST == 0);
         let cells = cells.finish(&grid, 1);
         assert_eq!(cells.values().sum::<i64>(), 3_600);
         assert!(cells.keys().all(|&bucket| bucket < grid.buckets()));
-        let each = grid.width() / 1_000_000_000;
+        let each = grid.width / 1_000_000_000;
         assert!(cells.values().all(|&count| count <= each + 1), "{each} {cells:?}");
     }
 

@@ -21,16 +21,10 @@ pub(super) struct Latency {
     unanswered: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OfApi {
     spread: Distribution,
     cells: Cells<Levels>,
-}
-
-impl Default for OfApi {
-    fn default() -> Self {
-        Self { spread: Distribution::of_latencies(), cells: Cells::default() }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -66,8 +60,8 @@ pub struct LatencyData {
 pub struct ApiData {
     /// Kafka's name.
     pub api: &'static str,
-    /// Whether these waited as the client had asked to: a long poll, a rebalance.
-    pub held: bool,
+    /// Whether the broker kept them on purpose: a long poll, a rebalance.
+    pub intended_wait: bool,
     /// How many were answered.
     pub requests: u64,
     /// Percentiles and the slowest, nanoseconds.
@@ -99,17 +93,18 @@ impl Latency {
     }
 
     pub(super) fn finish(self, grid: &Grid) -> LatencyData {
-        let apis = self.apis.into_iter().map(|((api, held), of)| of.finish(grid, api, held));
+        let apis =
+            self.apis.into_iter().map(|((api, intended_wait), of)| of.finish(grid, api, intended_wait));
         LatencyData { bounds_ns: bounds(), apis: apis.collect(), unanswered: self.unanswered }
     }
 }
 
 impl OfApi {
-    fn finish(self, grid: &Grid, api: &'static str, held: bool) -> ApiData {
+    fn finish(self, grid: &Grid, api: &'static str, intended_wait: bool) -> ApiData {
         let quantile = |share| self.spread.quantile(share).unwrap_or(0);
         let mut data = ApiData {
             api,
-            held,
+            intended_wait,
             requests: self.spread.count(),
             p50_ns: quantile(0.5),
             p90_ns: quantile(0.9),

@@ -51,7 +51,7 @@ use threads::ThreadData;
 /// What the data's `format` says, and its version: another one where a field is dropped or means something else.
 pub const FORMAT: &str = "brokerscope-page";
 /// See [`FORMAT`].
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Everything a page shows.
 #[derive(Clone, Debug, Serialize)]

@@ -51,21 +51,24 @@ fn tell(trace: &mut Trace, base: u32, recording: &RecordingData) {
         trace.process(base + group, &format!("{}: {what}", recording.about.name));
     }
     let requests = requests(trace, base, recording);
-    let spans = spans(trace, base, recording);
-    let commits = commits(trace, base, recording);
+    let mut slices = spans(trace, base, recording);
+    slices.extend(commits(trace, base, recording));
     for (detail, from) in recording.requests.iter().zip(requests) {
         for proof in &detail.evidence {
-            let found = evidence(detail, proof, recording);
-            let to = match found {
-                Some(EvidenceSlice::Span(number)) => spans.get(&number),
-                Some(EvidenceSlice::Commit(start, end)) => commits.get(&(start, end)),
-                None => None,
-            };
-            if let Some(to) = to {
+            if let Some(to) = evidence(detail, proof, recording).and_then(|source| slices.get(&source)) {
                 trace.flow(&from, to);
             }
         }
     }
+}
+
+/// What a slice is of, beneath requests.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    /// The span of that number.
+    Span(u32),
+    /// The commit from then to then.
+    Commit(i64, i64),
 }
 
 /// Requests in rows without overlap, each with its stages beneath.
@@ -84,7 +87,7 @@ fn requests(trace: &mut Trace, base: u32, recording: &RecordingData) -> Vec<Slic
     let row = Track { pid: base + REQUESTS, name: "requests".to_owned() };
     let slices = trace.slices(&row, recording.requests.iter().map(of).collect());
     for (detail, request) in recording.requests.iter().zip(&slices) {
-        for &(stage, start, end) in &detail.course {
+        for &(stage, start, end) in &detail.stage_spans {
             let name = recording.slow.stages.get(stage).copied().unwrap_or("stage");
             trace.within(request, (start, end), name);
         }
@@ -92,39 +95,33 @@ fn requests(trace: &mut Trace, base: u32, recording: &RecordingData) -> Vec<Slic
     slices
 }
 
-/// What threads did and what was beneath them, by the numbers of the spans.
-fn spans(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<u32, Slice> {
-    let mut by_track = BTreeMap::<(u32, String), Vec<u32>>::new();
-    for (number, whose) in owners(recording) {
+/// What threads did and what was beneath them.
+fn spans(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<Source, Slice> {
+    let mut by_track = BTreeMap::<Track, Vec<u32>>::new();
+    for (number, (group, owner)) in owners(recording) {
         let Some(span) = recording.spans.get(number as usize) else { continue };
-        let of = match whose {
-            // Reasons lie within operations: each kind has a track.
-            Whose::Thread(tid, name) => (base + THREADS, format!("{name} {tid} {}", span.kind)),
-            Whose::Device => (base + BENEATH, "block requests".to_owned()),
-            Whose::Other => (base + BENEATH, format!("JVM and kernel: {}", span.kind)),
-        };
-        by_track.entry(of).or_default().push(number);
+        // Reasons lie within operations: each kind has a track.
+        let name = if owner == DEVICE { owner } else { format!("{owner} {}", span.kind) };
+        by_track.entry(Track { pid: base + group, name }).or_default().push(number);
     }
     let mut slices = BTreeMap::new();
-    for ((pid, name), numbers) in by_track {
-        let told = numbers.iter().filter_map(|&number| recording.spans.get(number as usize)).map(|span| {
+    for (track, numbers) in by_track {
+        let of_track = numbers.iter().filter_map(|&number| recording.spans.get(number as usize));
+        let data = of_track.map(|span| {
             let args = json!({ "kind": span.kind, "text": span.text });
             ((span.start_ns, span.end_ns), span.label.clone(), args)
         });
-        let placed = trace.slices(&Track { pid, name }, told.collect());
-        slices.extend(numbers.into_iter().zip(placed));
+        let placed = trace.slices(&track, data.collect());
+        slices.extend(numbers.into_iter().map(Source::Span).zip(placed));
     }
     slices
 }
 
-enum Whose<'a> {
-    Thread(Tid, &'a str),
-    Device,
-    Other,
-}
+/// The track of requests to devices.
+const DEVICE: &str = "block requests";
 
-/// Whose each span is: many requests show the same one.
-fn owners(recording: &RecordingData) -> BTreeMap<u32, Whose<'_>> {
+/// The group of tracks, and whose each span is: many requests show the same one.
+fn owners(recording: &RecordingData) -> BTreeMap<u32, (u32, String)> {
     let mut owners = BTreeMap::new();
     // A thread has one name, the longest that any request knows.
     let mut names = BTreeMap::<Tid, &str>::new();
@@ -137,16 +134,18 @@ fn owners(recording: &RecordingData) -> BTreeMap<u32, Whose<'_>> {
     for detail in &recording.requests {
         for lane in &detail.threads {
             let name = names.get(&lane.tid).copied().unwrap_or_default();
-            owners.extend(lane.spans.iter().map(|&number| (number, Whose::Thread(lane.tid, name))));
+            let owner = (THREADS, format!("{name} {}", lane.tid));
+            owners.extend(lane.spans.iter().map(|&number| (number, owner.clone())));
         }
-        owners.extend(detail.block_ios.iter().map(|&number| (number, Whose::Device)));
-        owners.extend(detail.others.iter().map(|&number| (number, Whose::Other)));
+        let beneath = |owner: &'static str| move |&number: &u32| (number, (BENEATH, owner.to_owned()));
+        owners.extend(detail.block_ios.iter().map(beneath(DEVICE)));
+        owners.extend(detail.others.iter().map(beneath("JVM and kernel:")));
     }
     owners
 }
 
 /// Every journal's commits, by their times.
-fn commits(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<(i64, i64), Slice> {
+fn commits(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<Source, Slice> {
     let mut by_device = BTreeMap::<&str, BTreeMap<(i64, i64), &CommitData>>::new();
     let of_requests = recording.requests.iter().flat_map(|detail| &detail.commits);
     for commit in recording.commits.iter().chain(of_requests) {
@@ -154,40 +153,31 @@ fn commits(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<
     }
     let mut slices = BTreeMap::new();
     for (device, commits) in by_device {
-        let told = commits.values().map(|commit| {
+        let data = commits.values().map(|commit| {
             let args = json!({ "transaction": commit.transaction, "phases_ms": commit.phases });
             ((commit.start_ns, commit.end_ns), format!("commit {}", commit.transaction), args)
         });
         let journal = Track { pid: base + BENEATH, name: format!("journal commits of {device}") };
-        let placed = trace.slices(&journal, told.collect());
-        slices.extend(commits.into_keys().zip(placed));
+        let placed = trace.slices(&journal, data.collect());
+        slices.extend(commits.into_keys().map(|(start, end)| Source::Commit(start, end)).zip(placed));
     }
     slices
 }
 
-/// What a piece of evidence is of, as far as it has a track.
-enum EvidenceSlice {
-    Span(u32),
-    Commit(i64, i64),
-}
-
 /// The stretch that a piece of evidence is of: of its kind and thread, a wait's of who waited, and at its time.
-fn evidence(detail: &Detail, proof: &Proof, recording: &RecordingData) -> Option<EvidenceSlice> {
-    let commit = detail.commits.iter().find(|commit| {
-        proof.kind == "kernel" && (commit.start_ns, commit.end_ns) == (proof.start_ns, proof.end_ns)
-    });
-    if let Some(commit) = commit {
-        return Some(EvidenceSlice::Commit(commit.start_ns, commit.end_ns));
+fn evidence(detail: &Detail, proof: &Proof, recording: &RecordingData) -> Option<Source> {
+    let (start, end) = (proof.start_ns, proof.end_ns);
+    let mut commits = detail.commits.iter().map(|commit| (commit.start_ns, commit.end_ns));
+    if proof.kind == "kernel" && commits.any(|commit| commit == (start, end)) {
+        return Some(Source::Commit(start, end));
     }
     let whose = proof.waiter_tid.or(proof.tid);
     let lanes = detail.threads.iter().filter(|lane| Some(lane.tid) == whose).flat_map(|lane| &lane.spans);
     let in_common = |number: &&u32| {
         let span = recording.spans.get(**number as usize).filter(|span| span.kind == proof.kind)?;
-        let time = span.end_ns.min(proof.end_ns) - span.start_ns.max(proof.start_ns);
+        let time = span.end_ns.min(end) - span.start_ns.max(start);
         (time > 0).then_some(time)
     };
     let all = lanes.chain(&detail.block_ios).chain(&detail.others);
-    all.filter(|number| in_common(number).is_some())
-        .max_by_key(in_common)
-        .map(|&number| EvidenceSlice::Span(number))
+    all.filter(|number| in_common(number).is_some()).max_by_key(in_common).map(|&number| Source::Span(number))
 }

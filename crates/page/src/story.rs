@@ -121,7 +121,7 @@ fn change(slow: &SlowData) -> Vec<Why> {
 }
 
 fn speeds(latency: &LatencyData) -> Vec<String> {
-    let mut apis: Vec<_> = latency.apis.iter().filter(|api| !api.held).collect();
+    let mut apis: Vec<_> = latency.apis.iter().filter(|api| !api.intended_wait).collect();
     apis.sort_by_key(|api| std::cmp::Reverse(api.requests));
     let length = |ns: u64| Nanos(i64::try_from(ns).unwrap_or(i64::MAX)).to_string();
     let sentence = |api: &&super::latency::ApiData| {

@@ -12,48 +12,44 @@ use crate::recent::RecentEvent;
 /// At most so many are kept; some 300 bytes each.
 const MAX: usize = 20_000;
 
+/// What a stretch is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Source {
+    /// The event of that number.
+    Event(u64),
+    /// A wait of a thread that was concluded, not seen: its evidence has no event.
+    Wait(Tid, Nanos, Nanos),
+}
+
 /// The stretches.
 #[derive(Default)]
 pub(crate) struct Pool {
-    numbers: HashMap<u64, u32>,
-    /// Those of waits that were concluded.
-    waits: HashMap<(Tid, Nanos, Nanos), u32>,
-    spans: Vec<Span>,
+    numbers: HashMap<Source, u32>,
+    /// All of them, by their numbers.
+    pub(crate) spans: Vec<Span>,
 }
 
 impl Pool {
     /// The number of an event's stretch; none where there is no room for more.
-    pub(super) fn number(&mut self, grid: &Grid, seen: &RecentEvent) -> Option<u32> {
-        if let Some(&number) = self.numbers.get(&seen.number) {
-            return Some(number);
-        }
-        let number = self.told(|| spans::of(grid, &seen.event))?;
-        self.numbers.insert(seen.number, number);
-        Some(number)
+    pub(super) fn event(&mut self, grid: &Grid, seen: &RecentEvent) -> Option<u32> {
+        self.number(Source::Event(seen.number), || spans::of(grid, &seen.event))
     }
 
-    /// The number of a wait for a lock that was concluded, not seen: its evidence has no event.
+    /// The number of a wait for a lock that was concluded.
     pub(super) fn wait(&mut self, grid: &Grid, waiter: Tid, wait: &Evidence) -> Option<u32> {
-        let which = (waiter, wait.start, wait.end);
-        if let Some(&number) = self.waits.get(&which) {
-            return Some(number);
-        }
-        let number = self.told(|| Some(spans::of_wait(grid, wait)))?;
-        self.waits.insert(which, number);
-        Some(number)
+        self.number(Source::Wait(waiter, wait.start, wait.end), || Some(spans::of_wait(grid, wait)))
     }
 
-    fn told(&mut self, span: impl FnOnce() -> Option<Span>) -> Option<u32> {
+    fn number(&mut self, source: Source, span: impl FnOnce() -> Option<Span>) -> Option<u32> {
+        if let Some(&number) = self.numbers.get(&source) {
+            return Some(number);
+        }
         if self.spans.len() >= MAX {
             return None;
         }
         let number = self.spans.len() as u32;
         self.spans.push(span()?);
+        self.numbers.insert(source, number);
         Some(number)
-    }
-
-    /// All of them, by their numbers.
-    pub(crate) fn into_spans(self) -> Vec<Span> {
-        self.spans
     }
 }

@@ -24,7 +24,7 @@ pub struct Total {
 }
 
 impl Total {
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.time = Nanos(self.time.0.saturating_add(other.time.0));
         self.count = self.count.saturating_add(other.count);
     }
@@ -69,7 +69,7 @@ impl FoldedStacks {
         for &state in states {
             for (stack, total) in self.of(state) {
                 if states.len() > 1 {
-                    write!(out, "{};", state_name(state))?;
+                    write!(out, "{};", state_name(state).0)?;
                 }
                 writeln!(out, "{stack} {}", (total.time.0 + 500) / 1000)?;
             }
@@ -78,10 +78,11 @@ impl FoldedStacks {
     }
 }
 
-pub(super) fn state_name(state: CpuState) -> &'static str {
+/// A state's name, and what its times are counted in.
+pub(super) fn state_name(state: CpuState) -> (&'static str, &'static str) {
     match state {
-        CpuState::On => "on CPU",
-        CpuState::Off => "off CPU",
+        CpuState::On => ("on CPU", "samples"),
+        CpuState::Off => ("off CPU", "intervals"),
     }
 }
 

@@ -45,17 +45,12 @@ pub(super) fn lay_out<'a>(root: &'a str, stacks: impl Iterator<Item = (&'a str, 
             open.push(Frame { name, depth: above + 1, start_ns: at_ns, total: Total::default() });
         }
         for frame in &mut open {
-            frame.total = sum(frame.total, total);
+            frame.total.add(total);
         }
         at_ns = at_ns.saturating_add(total.time.0);
     }
     done.append(&mut open);
     thin_out(done)
-}
-
-fn sum(one: Total, other: Total) -> Total {
-    let time = model::Nanos(one.time.0.saturating_add(other.time.0));
-    Total { time, count: one.count.saturating_add(other.count) }
 }
 
 /// Leaves the narrowest frames out, none before those that stand on it: what stands on a frame is narrower.

@@ -90,7 +90,7 @@ const HEADING: f64 = 42.0;
 
 impl<'a> Panel<'a> {
     fn of(fold: &'a FoldedStacks, state: CpuState) -> Self {
-        Self { state, layout: lay_out(state_name(state), fold.of(state)) }
+        Self { state, layout: lay_out(state_name(state).0, fold.of(state)) }
     }
 
     fn height(&self) -> f64 {
@@ -98,7 +98,7 @@ impl<'a> Panel<'a> {
     }
 
     fn write(&self, out: &mut dyn Write, top: f64) -> io::Result<()> {
-        let name = state_name(self.state);
+        let (name, _) = state_name(self.state);
         let total = self.layout.total;
         writeln!(
             out,
@@ -124,14 +124,11 @@ impl<'a> Panel<'a> {
 
     fn heading(&self) -> String {
         let Total { time, count } = self.layout.total;
-        let (state, of) = match self.state {
-            CpuState::On => ("On CPU", "samples"),
-            CpuState::Off => ("Off CPU", "intervals"),
-        };
-        if count == 0 {
-            format!("{state}: nothing seen")
-        } else {
-            format!("{state}: {time} in {} {of}", format_count(count))
+        let (state, of) = state_name(self.state);
+        let state = state.replacen('o', "O", 1);
+        match count {
+            0 => format!("{state}: nothing seen"),
+            count => format!("{state}: {time} in {} {of}", format_count(count)),
         }
     }
 
@@ -183,22 +180,14 @@ impl<'a> Panel<'a> {
     fn tooltip(&self, frame: &Frame<'_>, kind: Kind) -> String {
         let Total { time, count } = frame.total;
         let share = 100.0 * time.0 as f64 / self.layout.total.time.0.max(1) as f64;
-        let of = match self.state {
-            CpuState::On => "samples",
-            CpuState::Off => "intervals",
-        };
+        let (state, of) = state_name(self.state);
         let mean = match self.state {
             CpuState::Off if count > 0 => {
                 format!(", {} each", Nanos(time.0 / i64::try_from(count).unwrap_or(1)))
             }
             _ => String::new(),
         };
-        format!(
-            "{}: {time}, {share:.2} % of {}, {} {of}{mean}",
-            kind.name(),
-            state_name(self.state),
-            format_count(count)
-        )
+        format!("{}: {time}, {share:.2} % of {state}, {} {of}{mean}", kind.name(), format_count(count))
     }
 }
 

@@ -205,7 +205,7 @@ fn a_page_holds_its_data_and_nothing_in_it_ends_the_element() {
     let detail = &read["recordings"][0]["requests"][0];
     let layers = read["recordings"][0]["advice"]["layers"].as_array().unwrap();
     assert!(layers.iter().any(|layer| layer["layer"] == "JVM"), "{layers:?}");
-    for field in ["threads", "commits", "block_ios", "evidence", "course"] {
+    for field in ["threads", "commits", "block_ios", "evidence", "stage_spans"] {
         assert!(!detail[field].as_array().unwrap().is_empty(), "{field} of {detail}");
     }
 }
