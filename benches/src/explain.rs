@@ -127,7 +127,7 @@ fn check(brokerscope: &Path, made: &SyntheticData) -> anyhow::Result<()> {
         let line: Value = serde_json::from_str(&line?)?;
         if line.get("type").and_then(Value::as_str) == Some("verdict") {
             verdicts += 1;
-            right += u64::from(load::is_planted(&line));
+            right += u64::from(load::is_injected(&line));
         } else {
             summary = line;
         }
@@ -140,7 +140,7 @@ fn check(brokerscope: &Path, made: &SyntheticData) -> anyhow::Result<()> {
     ensure!(verdicts == contents.slow, "{verdicts} verdicts on {} slow requests", contents.slow);
     let unjoined = summary.pointer("/joins/unjoined").and_then(Value::as_u64);
     ensure!(unjoined == Some(0), "{unjoined:?} produce partitions did not find their write");
-    ensure!(right * 100 >= verdicts * 95, "only {right} of {verdicts} verdicts name a planted cause");
+    ensure!(right * 100 >= verdicts * 95, "only {right} of {verdicts} verdicts name an injected cause");
     Ok(())
 }
 

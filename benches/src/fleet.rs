@@ -58,7 +58,7 @@ fn check(brokerscope: &Path, directory: &Path) -> anyhow::Result<()> {
     let text = String::from_utf8(output.stdout)?;
     let first: Value = serde_json::from_str(text.lines().next().unwrap_or_default())?;
     let text_of = |pointer: &str| first.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    ensure!(text_of("/broker") == made::READS_STATE.to_string(), "not the planted broker: {first}");
+    ensure!(text_of("/broker") == made::READS_STATE.to_string(), "not the odd broker: {first}");
     ensure!(text_of("/because/0/part") == "tierstate", "not for its state files: {first}");
     ensure!(text_of("/because/0/items/0/name") == made::STATE_FILE, "not for the right one: {first}");
     Ok(())

@@ -36,7 +36,7 @@ const SLOW: Duration = Duration::from_millis(1_500);
 const QUICK: Duration = Duration::from_millis(2_500);
 /// How often it is looked whether it is over.
 const GLANCE: Duration = Duration::from_millis(20);
-const PLANTED_MS: (u64, u64) = (80, 160);
+const INJECTED_MS: (u64, u64) = (80, 160);
 const SLOWER_THAN: &str = "50ms";
 /// How long it may take to attach, and to end.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -114,7 +114,7 @@ fn slow_in_turns(volume: &mut Volume, over: &AtomicBool) -> anyhow::Result<()> {
         !over.load(Ordering::Relaxed)
     };
     while goes_on(QUICK) {
-        volume.inject_journal_delay(PLANTED_MS.0, PLANTED_MS.1)?;
+        volume.inject_journal_delay(INJECTED_MS.0, INJECTED_MS.1)?;
         goes_on(SLOW);
         volume.device().clear()?;
     }

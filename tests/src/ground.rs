@@ -1,4 +1,4 @@
-//! A file system to plant things in: a journaled ext4 on a loop device on a device with injected latency
+//! A file system to inject faults in: a journaled ext4 on a loop device on a device with injected latency
 //! (`lab`'s), and a directory elsewhere for what the tests write themselves.
 
 use std::fs;

@@ -52,7 +52,7 @@ pub(super) struct Contents {
 }
 
 /// Whether a verdict names what was injected as its root: who waits for a handler, a log or an answer waits for that.
-pub(super) fn is_planted(verdict: &Value) -> bool {
+pub(super) fn is_injected(verdict: &Value) -> bool {
     let cause = verdict.get("cause").and_then(Value::as_str).unwrap_or_default();
     ["journal-commit", "gc-pause"].contains(&cause)
 }

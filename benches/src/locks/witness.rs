@@ -25,7 +25,7 @@ use commits::Commits;
 /// Sparse.
 const VOLUME_BYTES: u64 = 1 << 30;
 /// What each write into the journal takes longer.
-const PLANTED_MS: (u64, u64) = (10, 40);
+const INJECTED_MS: (u64, u64) = (10, 40);
 const LOAD: Load = Load { records: 1, rate: 1_000, seconds: 20 };
 const LEAST_WAITS: usize = 100;
 const LONG_NS: i64 = 1_000_000;
@@ -93,7 +93,7 @@ fn set(sites: &Path, library: &Path, file: &Path) -> anyhow::Result<Stage> {
 /// Requests while the journal is slow, and a moment in which nothing is.
 fn load(stage: &mut Stage, watchers: &[Watcher]) -> anyhow::Result<()> {
     let volume = stage.volume().context("a stage without a device")?;
-    volume.inject_journal_delay(PLANTED_MS.0, PLANTED_MS.1)?;
+    volume.inject_journal_delay(INJECTED_MS.0, INJECTED_MS.1)?;
     let commits = Commits::start(volume.directory());
     measure(stage, Kind::Brokerscope, LOAD, watchers)?;
     drop(commits);

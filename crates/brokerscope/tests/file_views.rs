@@ -53,7 +53,7 @@ fn the_reasons_of_every_operation_add_up_to_its_latency() {
         );
     }
     let stalled = all.iter().filter(|row| row["reasons"]["journal-commit"].as_i64() > Some(100_000_000));
-    assert!(stalled.count() >= 10, "the planted stalls are there");
+    assert!(stalled.count() >= 10, "the injected stalls are there");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! `fleet` on recordings of nine brokers that are made up, of which some are odd on purpose: what it says is compared with
-//! what was planted and with what other commands say of the same recordings.
+//! what was injected and with what other commands say of the same recordings.
 
 // clippy.toml allows these in test functions; a test crate is nothing else.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -76,10 +76,10 @@ fn the_planted_brokers_are_named_each_for_its_reason() {
     assert_eq!((led["value"].as_f64(), led["median"].as_f64()), (Some(24.0), Some(12.0)));
     let slow = of(made::WRITES_SLOWLY, "longest_write_ms");
     assert!(slow["value"].as_f64() >= Some(300.0) && slow["because"][0]["part"] == "log", "{slow}");
-    let planted = [made::READS_STATE, made::SMALL_BATCHES, made::LEADS_MORE, made::WRITES_SLOWLY];
+    let injected = [made::READS_STATE, made::SMALL_BATCHES, made::LEADS_MORE, made::WRITES_SLOWLY];
     let odd = summary["odd"].as_array().unwrap();
     assert!(
-        odd.iter().all(|one| planted.iter().any(|planted| one["broker"] == *planted.to_string())),
+        odd.iter().all(|one| injected.iter().any(|injected| one["broker"] == *injected.to_string())),
         "{odd:?}"
     );
 }

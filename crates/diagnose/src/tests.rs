@@ -1,4 +1,4 @@
-//! Planted causes: the planted one must be named, and nothing must be named where nothing was planted.
+//! Injected causes: the injected one must be named, and nothing must be named where nothing was injected.
 
 mod ahead;
 mod causes;

@@ -106,7 +106,7 @@ pub struct Exporter {
     engine: Engine,
     metrics: Metrics,
     /// Where slow requests are sent as traces, too.
-    otlp: Option<Otlp>,
+    pub otlp: Option<Otlp>,
     /// The latest that it is known to be.
     now: Nanos,
     /// How long the last one took to write.
@@ -129,16 +129,6 @@ impl Exporter {
             now: Nanos::MIN,
             scrape_seconds: 0.0,
         }
-    }
-
-    /// Sends slow requests as traces from now on.
-    pub fn send_traces(&mut self, otlp: Otlp) {
-        self.otlp = Some(otlp);
-    }
-
-    /// Sends no more; what waits is whose it is now.
-    pub fn take_traces(&mut self) -> Option<Otlp> {
-        self.otlp.take()
     }
 
     /// Takes an event, nearly in the order of [`Event::time`].
@@ -167,7 +157,7 @@ impl Exporter {
 
     /// Whether a broker's process is watched.
     pub fn is_watched(&self) -> bool {
-        self.metrics.is_watched()
+        self.metrics.is_watched
     }
 
     fn take_decided(&mut self) {

@@ -16,9 +16,12 @@ pub(crate) struct Histogram {
     bounds: &'static [f64],
     /// Observations in each bucket, not added up; the last is without bound.
     counts: Vec<u64>,
-    native: Native,
-    sum: f64,
-    count: u64,
+    /// The same by native buckets.
+    pub(crate) native: Native,
+    /// All that were observed, added up.
+    pub(crate) sum: f64,
+    /// How many.
+    pub(crate) count: u64,
     /// Of each bucket, where any was given.
     exemplars: Vec<Option<Exemplar>>,
 }
@@ -62,16 +65,6 @@ impl Histogram {
         }
     }
 
-    /// How many were observed.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// All of them added up.
-    pub(crate) fn sum(&self) -> f64 {
-        self.sum
-    }
-
     /// Each bucket's upper bound, how many were not above it, and an example.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (f64, u64, Option<&Exemplar>)> {
         let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
@@ -81,11 +74,6 @@ impl Histogram {
         });
         let example = |bucket: usize| self.exemplars.get(bucket).and_then(Option::as_ref);
         bounds.zip(up_to).enumerate().map(move |(bucket, (bound, count))| (bound, count, example(bucket)))
-    }
-
-    /// The same by native buckets.
-    pub(crate) fn native(&self) -> &Native {
-        &self.native
     }
 }
 
@@ -104,7 +92,8 @@ const PER_DOUBLING: f64 = (1 << SCHEMA) as f64;
 /// The counts. There are at most some five hundred: nothing that is observed is above 2^34 or below the zero bucket.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Native {
-    zero: u64,
+    /// How many were no time at all.
+    pub(crate) zero: u64,
     counts: BTreeMap<i32, u64>,
 }
 
@@ -124,11 +113,6 @@ impl Native {
         } else {
             self.zero += 1;
         }
-    }
-
-    /// How many were no time at all.
-    pub(crate) fn zero(&self) -> u64 {
-        self.zero
     }
 
     /// As the format wants them.
@@ -248,15 +232,15 @@ mod tests {
         let counts: Vec<_> = histogram.buckets().map(|(bound, count, _)| (bound, count)).collect();
         assert_eq!(counts[..3], [(1.0, 2), (4.0, 4), (16.0, 5)]);
         assert_eq!(counts[7], (f64::INFINITY, 6));
-        assert_eq!((histogram.count(), histogram.sum()), (6, 1_000_000_012.0));
-        assert_eq!(histogram.native().zero(), 1, "what two clocks make negative is none");
+        assert_eq!((histogram.count, histogram.sum), (6, 1_000_000_012.0));
+        assert_eq!(histogram.native.zero, 1, "what two clocks make negative is none");
     }
 
     #[test]
     fn times_are_in_seconds() {
         let mut histogram = Histogram::within(&[0.1, 0.25, 0.5]);
         histogram.observe(seconds(Nanos::from_millis(250)));
-        assert_eq!((histogram.count(), histogram.sum()), (1, 0.25));
+        assert_eq!((histogram.count, histogram.sum), (1, 0.25));
         let first = histogram.buckets().find(|(_, count, _)| *count > 0).unwrap();
         assert_eq!((first.0, first.1), (0.25, 1));
     }
@@ -274,7 +258,7 @@ mod tests {
         for value in [0.0, 1.0, 1.0, 1.0, 1.05, 4.0, 4.0] {
             native.observe(value);
         }
-        assert_eq!(native.zero(), 1);
+        assert_eq!(native.zero, 1);
         // Buckets 0 and 1, then 14 empty ones, then 16.
         assert_eq!(native.spans(), Spans { spans: vec![(0, 2), (14, 1)], deltas: vec![3, -2, 1] });
         assert_eq!(Native::default().spans(), Spans::default());

@@ -22,7 +22,6 @@ pub mod catalog;
 mod exporter;
 mod format;
 mod histogram;
-mod http;
 mod label;
 mod metrics;
 pub mod otlp;

@@ -63,7 +63,8 @@ pub(crate) struct Metrics {
     topics: Topics,
     threads: Threads,
     roots: Recent<Arc<str>>,
-    is_watched: bool,
+    /// Whether a broker's process is watched.
+    pub(crate) is_watched: bool,
     /// Processes that were watched.
     processes: u64,
     newest: Nanos,
@@ -298,11 +299,6 @@ impl Metrics {
         if verdict.cause != Cause::Unobserved && self.roots.is_new(&verdict.root) {
             registry.count(Metric::Roots, &[cause], 1);
         }
-    }
-
-    /// Whether a broker's process is watched.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.is_watched
     }
 
     /// Writes everything.

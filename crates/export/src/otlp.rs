@@ -138,7 +138,8 @@ impl Otlp {
     pub fn start(endpoint: Endpoint, source: Resource, options: Options, first: fn()) -> Result<Self, Error> {
         let counters = Arc::new(Counters::default());
         let queue = Arc::new(Queue::new(QUEUE_BYTES));
-        let sender = Sender::new(endpoint, options.patience, Arc::clone(&queue), Arc::clone(&counters));
+        let (patience, shared) = (options.patience, (Arc::clone(&queue), Arc::clone(&counters)));
+        let sender = Sender { endpoint, patience, queue: shared.0, counters: shared.1 };
         let sender = sender.start(first).map_err(Error::Thread)?;
         Ok(Self {
             source,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::exporter::{Exporter, ProcessUsage};
 use crate::format::Format;
-use crate::http::{Answer, HttpRequest, Status};
+use crate::server::{Answer, HttpRequest, METHOD_NOT_ALLOWED, NOT_FOUND, OK, UNAVAILABLE};
 
 /// How long one output is served again.
 const FRESH: Duration = Duration::from_millis(200);
@@ -72,21 +72,21 @@ impl MetricsService {
 
     pub(crate) fn answer(&self, request: &HttpRequest) -> Answer {
         if !["GET", "HEAD"].contains(&request.method.as_str()) {
-            return Answer::say(Status::MethodNotAllowed, "only GET and HEAD");
+            return Answer::say(METHOD_NOT_ALLOWED, "only GET and HEAD");
         }
         match request.path.as_str() {
             "/metrics" => self.metrics(Format::accepted(&request.accept)),
             "/healthz" => Self::say(&self.health()),
             "/readyz" => Self::say(&lock(&self.ready)),
-            "/" => Answer::say(Status::Ok, INDEX),
-            _ => Answer::say(Status::NotFound, INDEX),
+            "/" => Answer::say(OK, INDEX),
+            _ => Answer::say(NOT_FOUND, INDEX),
         }
     }
 
     fn say(health: &Health) -> Answer {
         match health {
-            Ok(()) => Answer::say(Status::Ok, "ok"),
-            Err(why) => Answer::say(Status::Unavailable, why),
+            Ok(()) => Answer::say(OK, "ok"),
+            Err(why) => Answer::say(UNAVAILABLE, why),
         }
     }
 
@@ -107,7 +107,7 @@ impl MetricsService {
             }
             body
         });
-        Answer { status: Status::Ok, content_type: format.content_type(), body }
+        Answer { status: OK, content_type: format.content_type(), body }
     }
 
     fn write(&self, format: Format) -> Vec<u8> {

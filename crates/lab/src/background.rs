@@ -40,6 +40,15 @@ impl<T> Drop for Background<T> {
     }
 }
 
+/// Does something on a thread that may change itself, and waits for it; `name` is who works, in an error.
+pub(crate) fn on_own_thread<T: Send>(
+    name: &str,
+    act: impl FnOnce() -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    let joined = thread::scope(|scope| scope.spawn(act).join());
+    joined.unwrap_or_else(|_| Err(Error::Unusable(format!("{name} died"))))
+}
+
 /// Does the same on as many threads as there are elements, and waits for all.
 pub(crate) fn in_parallel<I: Send, T: Send>(
     elements: Vec<I>,
@@ -48,8 +57,8 @@ pub(crate) fn in_parallel<I: Send, T: Send>(
     thread::scope(|scope| {
         let act = &act;
         let started: Vec<_> = elements.into_iter().map(|element| scope.spawn(move || act(element))).collect();
-        let died = || Err(Error::Unusable("a thread died".to_owned()));
-        started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).collect()
+        let died = |_| Err(Error::Unusable("a thread died".to_owned()));
+        started.into_iter().map(|thread| thread.join().unwrap_or_else(died)).collect()
     })
 }
 

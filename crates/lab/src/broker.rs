@@ -3,7 +3,6 @@
 mod config;
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -11,12 +10,14 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::background::in_parallel;
 use crate::error::Error;
 use crate::kafka::Kafka;
-use crate::net::Place;
-use crate::process;
+use crate::net::{Network, Place};
 use crate::process::Process;
 use crate::session::Interrupt;
+use crate::site::Site;
+use crate::{files, process};
 
 /// Any id serves: 16 bytes in unpadded base64, as Kafka's Uuid prints itself.
 const CLUSTER_ID: &str = "brokerscope-lab-AAAAAA";
@@ -77,6 +78,23 @@ impl BrokerOptions {
             interrupt: Interrupt::never(),
         }
     }
+
+    /// A broker of a site, in the directory `name` of it; its metadata log is elsewhere in the site: its fsyncs would make
+    /// commits that no broker apart from the controller has.
+    pub(crate) fn of_site(site: &Site, name: &str, interrupt: &Interrupt) -> Result<Self, Error> {
+        Ok(Self {
+            metadata_dir: Some(site.directory(&format!("{name}-metadata"))?),
+            site: Some(site.path().to_owned()),
+            interrupt: interrupt.clone(),
+            ..Self::new(site.directory(name)?)
+        })
+    }
+
+    /// Has it run on a host of this network.
+    pub(crate) fn join(&mut self, network: &Network, host: u8) -> Result<(), Error> {
+        (self.place, self.address) = (network.host(host)?, Network::address(host));
+        Ok(())
+    }
 }
 
 /// A running broker; dropping it stops it.
@@ -112,20 +130,19 @@ impl Broker {
         let directory =
             std::path::absolute(&options.directory).map_err(Error::io("resolve", &options.directory))?;
         let log_dir = options.log_dir.clone().unwrap_or_else(|| directory.join("data"));
-        for path in [&directory, &log_dir] {
-            fs::create_dir_all(path).map_err(Error::io("make", path))?;
-        }
+        files::make(&directory)?;
+        files::make(&log_dir)?;
         let port = options.port.map_or_else(free_port, Ok)?;
         let properties = directory.join("server.properties");
-        let text = config::text(&options, &log_dir, port, free_port()?);
-        fs::write(&properties, text).map_err(Error::io("write", &properties))?;
+        files::write(&properties, config::text(&options, &log_dir, port, free_port()?))?;
         let request_log = options.request_log.then(|| directory.join("request.log"));
         let logging = directory.join("log4j2.xml");
-        fs::write(&logging, config::xml(request_log.as_deref())).map_err(Error::io("write", &logging))?;
+        files::write(&logging, config::xml(request_log.as_deref()))?;
         format_storage(kafka, &properties)?;
         let server_log = directory.join("broker.log");
-        let command = server_command(kafka, &options, &logging, &properties, &server_log)?;
-        let process = Process::spawn(&mut { command }, options.site.as_deref())?;
+        let mut command = server_command(kafka, &options, &logging, &properties);
+        let logged = process::logged(command.current_dir(&directory), &server_log)?;
+        let process = Process::spawn(logged, options.site.as_deref())?;
         let pid = process.pid();
         let (address, place) = (options.address, options.place.clone());
         let mut broker =
@@ -151,21 +168,13 @@ impl Broker {
 
     /// Creates topics side by side: most of the time goes into starting the JVMs.
     pub fn create_topics(&self, kafka: &Kafka, topics: &[(&str, u32)]) -> Result<(), Error> {
-        std::thread::scope(|scope| {
-            let create = |topic: &str, partitions: u32| {
-                let mut command = kafka.tool("org.apache.kafka.tools.TopicCommand");
-                command.args(["--bootstrap-server", &self.bootstrap(), "--create", "--topic", topic]);
-                command.args(["--partitions", &partitions.to_string(), "--replication-factor", "1"]);
-                process::output(&mut command).map(drop)
-            };
-            let started: Vec<_> =
-                topics.iter().map(|&(topic, count)| scope.spawn(move || create(topic, count))).collect();
-            started.into_iter().try_for_each(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|_| Err(Error::Unusable("TopicCommand's thread died".to_owned())))
-            })
-        })
+        let create = |&(topic, partitions): &(&str, u32)| {
+            let mut command = kafka.tool("org.apache.kafka.tools.TopicCommand");
+            command.args(["--bootstrap-server", &self.bootstrap(), "--create", "--topic", topic]);
+            command.args(["--partitions", &partitions.to_string(), "--replication-factor", "1"]);
+            process::output(&mut command).map(drop)
+        };
+        in_parallel(topics.iter().collect(), create).into_iter().collect()
     }
 
     /// Whether it still runs.
@@ -187,11 +196,7 @@ impl Broker {
         let address = self.listener();
         let (process, log, place) = (&mut self.process, &self.server_log, &self.place);
         let ready = || match process.ended()? {
-            Some(_) => Err(Error::Ended {
-                what: "the broker".to_owned(),
-                log: log.display().to_string(),
-                tail: process::tail(log),
-            }),
+            Some(_) => Err(Error::ended("the broker", log)),
             None => Ok(place.within(|| answers(address))?.then_some(())),
         };
         let late = || Error::TooSlow {
@@ -209,26 +214,13 @@ fn format_storage(kafka: &Kafka, properties: &Path) -> Result<(), Error> {
     process::output(&mut command).map(drop)
 }
 
-fn server_command(
-    kafka: &Kafka,
-    options: &BrokerOptions,
-    logging: &Path,
-    properties: &Path,
-    server_log: &Path,
-) -> Result<Command, Error> {
+fn server_command(kafka: &Kafka, options: &BrokerOptions, logging: &Path, properties: &Path) -> Command {
     let mut arguments: Vec<String> = JVM_ARGUMENTS.iter().map(|&argument| argument.to_owned()).collect();
     arguments.push(format!("-Dlog4j2.configurationFile={}", logging.display()));
     arguments.extend(options.jvm_arguments.iter().cloned());
     let mut command = kafka.command(&arguments, "kafka.Kafka");
     command.arg(properties);
-    let launcher: Vec<String> =
-        options.place.entering().into_iter().chain(options.launcher.clone()).collect();
-    command = launched_by(&launcher, command);
-    process::logged(&mut command, server_log)?;
-    if let Some(directory) = properties.parent() {
-        command.current_dir(directory);
-    }
-    Ok(command)
+    launched_by(&[options.place.entering(), options.launcher.clone()].concat(), command)
 }
 
 /// `launcher`, if there is one, followed by what `command` would run, in the same environment.

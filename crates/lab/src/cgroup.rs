@@ -2,11 +2,13 @@
 //!
 //! A group can be removed when nobody is in it any more: processes are ended first.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::time::Duration;
 
 use crate::error::Error;
+use crate::files;
+use crate::session::poll;
 
 /// Where controllers of version 1 are mounted, a directory each.
 const ROOT: &str = "/sys/fs/cgroup";
@@ -40,14 +42,13 @@ impl Cgroup {
 
     /// Sets one of its files, such as `cpu.cfs_quota_us`.
     pub fn set(&self, file: &str, value: i64) -> Result<(), Error> {
-        let path = self.path.join(file);
-        fs::write(&path, value.to_string()).map_err(Error::io("write", &path))
+        files::write(&self.path.join(file), value.to_string())
     }
 
     /// A number that one of its files holds, such as `memory.usage_in_bytes`.
     pub fn number(&self, file: &str) -> Result<u64, Error> {
         let path = self.path.join(file);
-        let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+        let text = files::read(&path)?;
         text.trim().parse().map_err(|_| Error::Unusable(format!("{}: {text:?}", path.display())))
     }
 
@@ -59,8 +60,8 @@ impl Cgroup {
     /// A figure of one of its files of `name value` lines, such as `nr_throttled` of `cpu.stat`.
     pub fn figure(&self, file: &str, name: &str) -> Result<u64, Error> {
         let path = self.path.join(file);
-        let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
-        parse_figure(&text, name).ok_or_else(|| Error::Unusable(format!("{} has no {name}", path.display())))
+        parse_figure(&files::read(&path)?, name)
+            .ok_or_else(|| Error::Unusable(format!("{} has no {name}", path.display())))
     }
 
     /// A shell command that is put into the group before it becomes what follows it: `sh -c 'THIS exec "$@"'`.
@@ -94,15 +95,7 @@ pub(crate) fn remove_all(site: &Path) -> Vec<PathBuf> {
 
 /// Whether it has gone.
 fn remove(path: &Path) -> bool {
-    let end = Instant::now() + EMPTY_TIMEOUT;
-    loop {
-        match fs::remove_dir(path) {
-            Ok(()) => return true,
-            Err(_) if !path.exists() => return true,
-            Err(_) if Instant::now() >= end => return false,
-            Err(_) => thread::sleep(Duration::from_millis(20)),
-        }
-    }
+    poll(EMPTY_TIMEOUT, || fs::remove_dir(path).is_ok() || !path.exists())
 }
 
 fn name(site: &Path) -> String {

@@ -4,15 +4,17 @@
 //! Order matters: the processes that write to a file system go first, then the file system, the loop
 //! device, the FUSE mount beneath it, the process that serves it, and the directory last.
 
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::error::Error;
-use crate::session::Steps;
+use crate::session::{Steps, poll};
 use crate::site::MARK;
 use crate::{cgroup, site, sysctl, volume};
 
@@ -49,10 +51,12 @@ pub(crate) fn take_down(site: &Path) -> Vec<String> {
     }
     unmount_beneath(site, |_| true);
     end(site, Which::All);
-    let mounts: Vec<String> = mounts_beneath(site).into_iter().map(|mount| mount.describe()).collect();
-    let loops = volume::loops_beneath(site);
-    left.extend(mounts);
-    left.extend(loops.iter().map(|device| format!("loop device {}", device.display())));
+    left.extend(
+        mounts_beneath(site)
+            .iter()
+            .map(|mount| format!("mount of {} on {}", mount.source, mount.target.display())),
+    );
+    left.extend(volume::loops_beneath(site).iter().map(|device| format!("loop device {}", device.display())));
     left.extend(processes(site, Which::All).iter().map(|pid| format!("process {pid}")));
     left.extend(cgroup::remove_all(site).iter().map(|group| format!("cgroup {}", group.display())));
     // Never recurse into a file system that is still mounted.
@@ -66,20 +70,15 @@ pub(crate) fn take_down(site: &Path) -> Vec<String> {
 
 /// Unmounts `target`, waiting while it is busy; in the end lets the kernel finish it once it is free.
 pub(crate) fn unmount(target: &Path) -> Result<(), Error> {
-    use rustix::mount::UnmountFlags;
-    let end = Instant::now() + UNMOUNT_TIMEOUT;
-    loop {
-        match rustix::mount::unmount(target, UnmountFlags::empty()) {
-            Ok(()) => return Ok(()),
-            Err(rustix::io::Errno::BUSY) if Instant::now() < end => {
-                thread::sleep(Duration::from_millis(50));
-            }
-            Err(rustix::io::Errno::BUSY) => break,
-            Err(error) => return Err(Error::io("unmount", target)(error.into())),
-        }
+    let mut result = Err(Errno::BUSY);
+    poll(UNMOUNT_TIMEOUT, || {
+        result = rustix::mount::unmount(target, UnmountFlags::empty());
+        result != Err(Errno::BUSY)
+    });
+    if result == Err(Errno::BUSY) {
+        result = rustix::mount::unmount(target, UnmountFlags::DETACH);
     }
-    rustix::mount::unmount(target, UnmountFlags::DETACH)
-        .map_err(|error| Error::io("unmount", target)(error.into()))
+    result.map_err(Error::io("unmount", target))
 }
 
 fn unmount_beneath(site: &Path, wanted: impl Fn(&str) -> bool) {
@@ -94,12 +93,6 @@ struct Mount {
     source: String,
     target: PathBuf,
     kind: String,
-}
-
-impl Mount {
-    fn describe(&self) -> String {
-        format!("mount of {} on {}", self.source, self.target.display())
-    }
 }
 
 /// The mounts on `site` or beneath it, in the order they were made.
@@ -165,10 +158,7 @@ pub(crate) fn end(site: &Path, which: Which) {
         for pid in processes(site, which) {
             send(pid, site, which, signal);
         }
-        let end = Instant::now() + END_TIMEOUT;
-        while !processes(site, which).is_empty() && Instant::now() < end {
-            thread::sleep(Duration::from_millis(50));
-        }
+        poll(END_TIMEOUT, || processes(site, which).is_empty());
     }
 }
 
@@ -238,13 +228,7 @@ mod marked_tests {
         let (mut client, mut device) = (sleep(ours.path(), ""), sleep(ours.path(), DEVICE));
         let mut bystander = sleep(other.path(), "");
         // The environment goes before the process can be waited for.
-        let ends = |process: &mut Process| {
-            let limit = Instant::now() + END_TIMEOUT;
-            while process.ended().unwrap().is_none() && Instant::now() < limit {
-                thread::sleep(Duration::from_millis(5));
-            }
-            process.ended().unwrap().is_some()
-        };
+        let ends = |process: &mut Process| poll(END_TIMEOUT, || process.ended().unwrap().is_some());
         end(ours.path(), Which::Clients);
         assert!(ends(&mut client));
         assert!(device.ended().unwrap().is_none());

@@ -8,7 +8,7 @@ use crate::session::Interrupt;
 use crate::site::Site;
 
 /// How many there are.
-pub const SIZE: u8 = 3;
+pub(crate) const SIZE: u8 = 3;
 const LEADER: u8 = 1;
 /// The same in every namespace.
 const PORT: u16 = 9092;
@@ -17,28 +17,24 @@ const CONTROLLER_PORT: u16 = 9093;
 const HEAP: [&str; 2] = ["-Xms256m", "-Xmx256m"];
 
 /// Makes the broker of these options the first of a cluster.
-pub fn make_leader(options: &mut BrokerOptions, network: &Network) -> Result<(), Error> {
+pub(crate) fn make_leader(options: &mut BrokerOptions, network: &Network) -> Result<(), Error> {
     place(options, network, LEADER)
 }
 
 /// Another broker of it, by number from 2; the leader must answer before it starts.
-pub fn follower(
+pub(crate) fn follower(
     site: &Site,
     network: &Network,
     number: u8,
     interrupt: &Interrupt,
 ) -> Result<BrokerOptions, Error> {
-    let mut options = BrokerOptions::new(site.directory(&format!("broker-{number}"))?);
-    options.metadata_dir = Some(site.directory(&format!("metadata-{number}"))?);
-    options.site = Some(site.path().to_owned());
-    options.interrupt = interrupt.clone();
+    let mut options = BrokerOptions::of_site(site, &format!("broker-{number}"), interrupt)?;
     place(&mut options, network, number)?;
     Ok(options)
 }
 
 fn place(options: &mut BrokerOptions, network: &Network, number: u8) -> Result<(), Error> {
-    options.place = network.host(number).ok_or_else(|| Error::Unusable(format!("no host {number}")))?;
-    options.address = Network::address(number);
+    options.join(network, number)?;
     options.port = Some(PORT);
     options.jvm_arguments.extend(HEAP.map(str::to_owned));
     options.properties.extend(properties(number));

@@ -1,6 +1,5 @@
 //! The command line of `brokerscope-lab`.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use crate::faults::FaultsArguments;
 use crate::file_systems::FsArguments;
 use crate::fleet::FleetArguments;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
-use crate::session::{Interrupt, Steps};
+use crate::session::{Interrupt, Steps, print};
 use crate::site::Site;
 use crate::tuning::TuneArguments;
 use crate::{clean, demo, device, faults, file_systems, fleet, tuning};
@@ -34,7 +33,7 @@ pub struct Arguments {
 pub enum Command {
     /// Watch a real broker stumble over its file system's journal, and have it explained
     Demo(DemoArguments),
-    /// Plant causes on a real broker and count how often explanations name them
+    /// Inject causes on a real broker and count how often explanations name them
     Faults(FaultsArguments),
     /// Have one broker of nine read its disk for nobody, and find it
     Fleet(FleetArguments),
@@ -84,23 +83,20 @@ pub fn run(Arguments { brokerscope, command }: Arguments) -> Result<(), Error> {
         Command::Fs(arguments) => file_systems::run(&arguments, exe),
         Command::Tune(arguments) => tuning::run(&arguments, exe),
         Command::Broker(arguments) => run_broker(arguments),
-        Command::Clean => run_clean(),
+        Command::Clean => {
+            let steps = Steps::aloud();
+            match clean::sweep(steps)? {
+                0 => steps.say("nothing to clean"),
+                count => steps.say(&format!("cleaned up after {count} killed lab(s)")),
+            }
+            Ok(())
+        }
         Command::Device(arguments) => device::serve(&arguments),
     }
 }
 
-fn run_clean() -> Result<(), Error> {
-    let steps = Steps::aloud();
-    match clean::sweep(steps)? {
-        0 => steps.say("nothing to clean"),
-        count => steps.say(&format!("cleaned up after {count} killed lab(s)")),
-    }
-    Ok(())
-}
-
 fn run_broker(arguments: BrokerArguments) -> Result<(), Error> {
-    let steps = Steps::aloud();
-    let interrupt = Interrupt::catch()?;
+    let (steps, interrupt) = (Steps::aloud(), Interrupt::catch()?);
     clean::sweep(steps)?;
     let kafka = Kafka::prepare(&arguments.kafka, steps)?;
     let site = Site::claim()?;
@@ -118,28 +114,22 @@ fn run_broker(arguments: BrokerArguments) -> Result<(), Error> {
         arguments.topic.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     broker.create_topics(&kafka, &topics)?;
     steps.took(started, &format!("Kafka {} answers; Ctrl-C stops it", kafka.version()));
-    print_broker(&broker).map_err(Error::system("write to stdout"))?;
+    print(&description(&broker))?;
     while broker.runs() {
         if interrupt.sleep(Duration::from_millis(200)).is_err() {
             return Ok(());
         }
     }
-    Err(Error::Ended {
-        what: "the broker".to_owned(),
-        log: broker.server_log.display().to_string(),
-        tail: crate::process::tail(&broker.server_log),
-    })
+    Err(Error::ended("the broker", &broker.server_log))
 }
 
 /// One `key=value` a line, for people and scripts alike.
-fn print_broker(broker: &Broker) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "pid={}\nport={}", broker.pid, broker.port)?;
-    writeln!(out, "log_dir={}\nserver_log={}", broker.log_dir.display(), broker.server_log.display())?;
-    if let Some(requests) = &broker.request_log {
-        writeln!(out, "request_log={}", requests.display())?;
-    }
-    out.flush()
+fn description(broker: &Broker) -> String {
+    let Broker { pid, port, log_dir, server_log, request_log, .. } = broker;
+    let (log_dir, server_log) = (log_dir.display(), server_log.display());
+    let requests = request_log.as_ref().map(|path| format!("request_log={}\n", path.display()));
+    let requests = requests.unwrap_or_default();
+    format!("pid={pid}\nport={port}\nlog_dir={log_dir}\nserver_log={server_log}\n{requests}")
 }
 
 fn parse_topic(text: &str) -> Result<(String, u32), String> {

@@ -16,14 +16,15 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Busy processes that can be halted and let go on; dropping them ends them.
 #[derive(Debug)]
-pub struct CpuHogs {
-    processes: Vec<Process>,
+pub(crate) struct CpuHogs {
+    pub(crate) processes: Vec<Process>,
+    pub(crate) niceness: i32,
 }
 
 impl CpuHogs {
     /// Starts so many on the processors of `cpus` (as for taskset(1)), at this niceness, halted.
-    pub fn start(site: &Path, count: u32, cpus: &str, niceness: i32) -> Result<Self, Error> {
-        let mut hogs = Self { processes: Vec::new() };
+    pub(crate) fn start(site: &Path, count: u32, cpus: &str, niceness: i32) -> Result<Self, Error> {
+        let mut hogs = Self { processes: Vec::new(), niceness };
         for _ in 0..count {
             let mut command = Command::new("taskset");
             command.args(["--cpu-list", cpus, "nice", "-n", &niceness.to_string(), "sh", "-c"]);
@@ -36,22 +37,8 @@ impl CpuHogs {
         Ok(hogs)
     }
 
-    /// How many.
-    pub fn count(&self) -> usize {
-        self.processes.len()
-    }
-
-    /// Lets them work.
-    pub fn go(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    /// Halts them.
-    pub fn halt(&self) {
-        self.signal(Signal::STOP);
-    }
-
-    fn signal(&self, signal: Signal) {
+    /// Lets them work, or halts them (`CONT`, `STOP`).
+    pub(crate) fn signal(&self, signal: Signal) {
         for process in &self.processes {
             process.signal(signal);
         }
@@ -75,6 +62,5 @@ fn is_halted(pid: u32) -> bool {
 pub(crate) fn send(pid: u32, signal: Signal) -> Result<(), Error> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let number = number.ok_or_else(|| Error::Unusable(format!("no process: {pid}")))?;
-    kill_process(number, signal)
-        .map_err(|error| Error::system(&format!("signal process {pid}"))(error.into()))
+    kill_process(number, signal).map_err(Error::system(&format!("signal process {pid}")))
 }

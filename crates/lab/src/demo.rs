@@ -11,8 +11,7 @@ use crate::device::DeviceOptions;
 use crate::error::Error;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::load::{Load, Producer, ProducerMetrics};
-use crate::observer::Observer;
-use crate::session::{Interrupt, Session, Steps, draw_seed};
+use crate::session::{Session, draw_seed};
 use crate::site::Site;
 use crate::volume::{FileSystem, Volume, VolumeOptions};
 
@@ -53,185 +52,141 @@ pub struct DemoArguments {
 ///
 /// # Errors
 /// When nothing could be shown: no broker, or neither `record` nor `explain` worked.
-pub fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
+pub(crate) fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
     let started = Instant::now();
-    let (Session { steps, interrupt }, observer) = Session::start(brokerscope)?;
+    let session = Session::start(brokerscope)?;
+    let steps = session.steps;
     let kafka = Kafka::prepare(&arguments.kafka, steps)?;
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     let site = Site::claim()?;
-    // Declared in the order they are set up, so that they are taken down in reverse, no matter what happens.
-    let mut volume = prepare_volume(&site, seed, steps, &interrupt)?;
-    let broker = start_broker(&kafka, &site, volume.as_ref(), &interrupt, steps)?;
-    let load = start_load(&kafka, &broker, &site, &interrupt, steps)?;
-    plant(volume.as_mut(), seed, steps)?;
     let recording = arguments.keep.clone().unwrap_or_else(|| site.path().join("recording"));
-    let user =
-        User { observer: &observer, recording: &recording, site: site.path(), interrupt: &interrupt, steps };
-    let recorded = user.record(broker.pid, arguments.seconds, load);
+    let demo = Demo { session: &session, kafka: &kafka, site: &site, recording: &recording };
+    // Declared in the order they are set up, so that they are taken down in reverse, no matter what happens.
+    let mut volume = demo.prepare_volume(seed)?;
+    let broker = demo.start_broker(volume.as_ref())?;
+    let load = demo.start_load(&broker)?;
+    if let Some(volume) = &mut volume {
+        demo.inject(volume, seed)?;
+    }
+    let recorded = demo.record(broker.pid, arguments.seconds, load);
     if let Some(volume) = &mut volume {
         volume.device().clear()?;
     }
-    let shown = recorded.and_then(|()| user.explain()).and_then(|()| match &arguments.page {
-        Some(page) => user.report(page),
+    let shown = recorded.and_then(|()| demo.explain()).and_then(|()| match &arguments.page {
+        Some(page) => demo.report(page),
         None => Ok(()),
     });
-    take_down(broker, volume, site, steps);
+    demo.take_down(broker, volume);
+    drop(site);
     shown?;
     if let Some(kept) = &arguments.keep {
-        steps.say(&format!(
-            "the recording is in {0}; `brokerscope explain {0}` shows it again",
-            kept.display()
-        ));
+        let kept = kept.display();
+        steps.say(&format!("the recording is in {kept}; `brokerscope explain {kept}` shows it again"));
     }
     steps.took(started, "done");
     Ok(())
 }
 
-/// A device where it is permitted, else `None` after saying why.
-fn prepare_volume(
-    site: &Site,
-    seed: u64,
-    steps: Steps,
-    interrupt: &Interrupt,
-) -> Result<Option<Volume>, Error> {
-    interrupt.check()?;
-    let started = Instant::now();
-    let device = DeviceOptions { size_bytes: 2 << 30, seed };
-    // A commit every 5 s is the kernel's default; written out because the demo's rhythm depends on it.
-    let options =
-        VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: "commit=5".to_owned() };
-    match Volume::prepare(site, &options) {
-        Ok(volume) => {
-            let device = volume.loop_device().display();
-            steps.took(started, &format!("ext4 on {device}, a device that can be made slow"));
-            Ok(Some(volume))
-        }
-        Err(error) => {
-            interrupt.check()?;
-            steps.say(&format!("no device with planted latency here: {error}"));
-            steps.say("going on in a plain directory: requests will only be slow if this machine is");
-            Ok(None)
+struct Demo<'a> {
+    session: &'a Session,
+    kafka: &'a Kafka,
+    site: &'a Site,
+    recording: &'a Path,
+}
+
+impl Demo<'_> {
+    /// A device where it is permitted, else `None` after saying why.
+    fn prepare_volume(&self, seed: u64) -> Result<Option<Volume>, Error> {
+        let Session { steps, interrupt, .. } = self.session;
+        let started = Instant::now();
+        let device = DeviceOptions { size_bytes: 2 << 30, seed };
+        // A commit every 5 s is the kernel's default; written out because the demo's rhythm depends on it.
+        let options =
+            VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: "commit=5".to_owned() };
+        match Volume::prepare(self.site, &options) {
+            Ok(volume) => {
+                let device = volume.loop_device().display();
+                steps.took(started, &format!("ext4 on {device}, a device that can be made slow"));
+                Ok(Some(volume))
+            }
+            Err(error) => {
+                interrupt.check()?;
+                steps.say(&format!("no device with injected latency here: {error}"));
+                steps.say("going on in a plain directory: requests will only be slow if this machine is");
+                Ok(None)
+            }
         }
     }
-}
 
-fn start_broker(
-    kafka: &Kafka,
-    site: &Site,
-    volume: Option<&Volume>,
-    interrupt: &Interrupt,
-    steps: Steps,
-) -> Result<Broker, Error> {
-    interrupt.check()?;
-    let started = Instant::now();
-    let directory = site.directory("broker")?;
-    let mut options = BrokerOptions::new(&directory);
-    options.log_dir = volume.map(|volume| volume.directory().to_owned());
-    options.metadata_dir = Some(site.directory("metadata")?);
-    options.site = Some(site.path().to_owned());
-    options.interrupt = interrupt.clone();
-    let broker = Broker::start(kafka, options)?;
-    let (version, java, pid, port) = (kafka.version(), kafka.java_version(), broker.pid, broker.port);
-    steps.took(started, &format!("Kafka {version} on Java {java}, pid {pid}, port {port}"));
-    let started = Instant::now();
-    broker.create_topics(kafka, TOPICS)?;
-    let names: Vec<String> = TOPICS.iter().map(|(topic, count)| format!("{topic} with {count}")).collect();
-    steps.took(started, &format!("topics: {} partition(s)", names.join(", ")));
-    Ok(broker)
-}
+    fn start_broker(&self, volume: Option<&Volume>) -> Result<Broker, Error> {
+        let Session { steps, interrupt, .. } = self.session;
+        interrupt.check()?;
+        let started = Instant::now();
+        let mut options = BrokerOptions::of_site(self.site, "broker", interrupt)?;
+        options.log_dir = volume.map(|volume| volume.directory().to_owned());
+        let broker = Broker::start(self.kafka, options)?;
+        let (version, java) = (self.kafka.version(), self.kafka.java_version());
+        let (pid, port) = (broker.pid, broker.port);
+        steps.took(started, &format!("Kafka {version} on Java {java}, pid {pid}, port {port}"));
+        let started = Instant::now();
+        broker.create_topics(self.kafka, TOPICS)?;
+        let names: Vec<String> =
+            TOPICS.iter().map(|(topic, count)| format!("{topic} with {count}")).collect();
+        steps.took(started, &format!("topics: {} partition(s)", names.join(", ")));
+        Ok(broker)
+    }
 
-fn start_load(
-    kafka: &Kafka,
-    broker: &Broker,
-    site: &Site,
-    interrupt: &Interrupt,
-    steps: Steps,
-) -> Result<Load, Error> {
-    interrupt.check()?;
-    let started = Instant::now();
-    let mut load = Load::start(kafka, broker, &producers(), &site.directory("load")?, Some(site.path()))?;
-    interrupt.sleep(WARM_UP)?;
-    load.check()?;
-    let count = TOPICS.len() * PRODUCERS;
-    steps.took(started, &format!("{count} producers, {RATE} records/s of 1 KiB each, acks=1, warmed up"));
-    Ok(load)
-}
+    fn start_load(&self, broker: &Broker) -> Result<Load, Error> {
+        let Session { steps, interrupt, .. } = self.session;
+        interrupt.check()?;
+        let started = Instant::now();
+        let directory = self.site.directory("load")?;
+        let mut load = Load::start(self.kafka, broker, &producers(), &directory, Some(self.site.path()))?;
+        interrupt.sleep(WARM_UP)?;
+        load.check()?;
+        let count = TOPICS.len() * PRODUCERS;
+        steps.took(started, &format!("{count} producers, {RATE} records/s of 1 KiB each, acks=1, warmed up"));
+        Ok(load)
+    }
 
-fn producers() -> Vec<Producer> {
-    let of_topic = |topic: &str| {
-        let topic = topic.to_owned();
-        (1..=PRODUCERS).map(move |number| Producer {
-            client_id: format!("{topic}-producer-{number}"),
-            topic: topic.clone(),
-            rate: RATE,
-            record_bytes: 1024,
-            // Small and frequent requests; up to five of a connection wait at the broker.
-            properties: ["acks=1", "linger.ms=0", "max.in.flight.requests.per.connection=5"]
-                .map(str::to_owned)
-                .to_vec(),
-        })
-    };
-    TOPICS.iter().flat_map(|&(topic, _)| of_topic(topic)).collect()
-}
+    fn inject(&self, volume: &mut Volume, seed: u64) -> Result<(), Error> {
+        volume.inject_journal_delay(LEAST_MS, MOST_MS)?;
+        self.session.steps.say(&format!(
+            "injected: writes into the journal on {} now take {LEAST_MS}–{MOST_MS} ms longer (--seed {seed})",
+            volume.loop_device().display()
+        ));
+        Ok(())
+    }
 
-fn plant(volume: Option<&mut Volume>, seed: u64, steps: Steps) -> Result<(), Error> {
-    let Some(volume) = volume else { return Ok(()) };
-    volume.inject_journal_delay(LEAST_MS, MOST_MS)?;
-    steps.say(&format!(
-        "planted: writes into the journal on {} now take {LEAST_MS}–{MOST_MS} ms longer (--seed {seed})",
-        volume.loop_device().display()
-    ));
-    Ok(())
-}
-
-fn take_down(broker: Broker, volume: Option<Volume>, site: Site, steps: Steps) {
-    let started = Instant::now();
-    broker.stop();
-    let what = if volume.is_some() { ", file system unmounted, devices detached" } else { "" };
-    drop(volume);
-    drop(site);
-    steps.took(started, &format!("broker stopped{what}"));
-}
-
-/// Runs brokerscope as a user would, and says how it went.
-struct User<'a> {
-    observer: &'a Observer,
-    recording: &'a Path,
-    site: &'a Path,
-    interrupt: &'a Interrupt,
-    steps: Steps,
-}
-
-impl User<'_> {
     /// Records the broker while `load` runs, then ends the load and says what the producers saw.
     ///
     /// # Errors
     /// When there is nothing to explain; a recorder that failed after it had written something is only reported.
     fn record(&self, pid: u32, seconds: u64, mut load: Load) -> Result<(), Error> {
+        let Session { steps, interrupt, observer } = self.session;
         let started = Instant::now();
         let (length, pid) = (format!("{seconds}s"), pid.to_string());
-        self.steps.say(&format!("running `brokerscope record --for {length} --pid {pid}`"));
+        steps.say(&format!("running `brokerscope record --for {length} --pid {pid}`"));
         load.measure();
-        let further = ["--for", &length, "--pid", &pid].map(OsStr::new);
-        let arguments = [&[OsStr::new("-o"), self.recording.as_os_str()], &further[..]].concat();
-        let limit = Duration::from_secs(seconds) + COMMAND_TIMEOUT;
+        let mut command = observer.command("record");
         // Its data goes to the recording; what it prints must not mix with the explanation's.
-        let recorded =
-            self.observer.show(("record", &arguments), self.site, Stdio::null(), limit, || load.check());
+        command.arg("-o").arg(self.recording).args(["--for", &length, "--pid", &pid]).stdout(Stdio::null());
+        let limit = Duration::from_secs(seconds) + COMMAND_TIMEOUT;
+        let recorded = observer.show(command, self.site.path(), limit, || load.check());
         let ProducerMetrics { records, mean_ms, max_ms, .. } = load.stop();
         if records > 0 {
-            self.steps.say(&format!(
+            steps.say(&format!(
                 "the producers themselves saw {mean_ms:.1} ms on average and {max_ms:.0} ms at worst over {records} records"
             ));
         }
-        self.interrupt.check()?;
+        interrupt.check()?;
         match recorded {
             Err(error @ Error::Tool { .. }) if self.recording.is_dir() => {
-                self.steps.say(&format!("{error}; explaining what there is"));
+                steps.say(&format!("{error}; explaining what there is"));
             }
             recorded => {
                 recorded?;
-                self.steps.took(started, &format!("recorded into {}", self.recording.display()));
+                steps.took(started, &format!("recorded into {}", self.recording.display()));
             }
         }
         Ok(())
@@ -239,22 +194,46 @@ impl User<'_> {
 
     /// Shows the explanation on stdout.
     fn explain(&self) -> Result<(), Error> {
-        self.steps.say("running `brokerscope explain` on it");
-        self.show("explain", &[self.recording.as_os_str()], "explained")
+        self.session.steps.say("running `brokerscope explain` on it");
+        self.show("explain", &[], "explained")
     }
 
     /// Writes a page of the recording.
     fn report(&self, page: &Path) -> Result<(), Error> {
-        let arguments =
-            [self.recording.as_os_str(), OsStr::new("-o"), page.as_os_str(), OsStr::new("--quiet")];
         let done = format!("the same as a page: open {} in a browser", page.display());
-        self.show("report", &arguments, &done)
+        self.show("report", &["-o".as_ref(), page.as_os_str(), "--quiet".as_ref()], &done)
     }
 
-    fn show(&self, command: &str, arguments: &[&OsStr], done: &str) -> Result<(), Error> {
+    fn show(&self, subcommand: &str, further: &[&OsStr], done: &str) -> Result<(), Error> {
         let started = Instant::now();
-        self.observer.show((command, arguments), self.site, Stdio::inherit(), COMMAND_TIMEOUT, || Ok(()))?;
-        self.steps.took(started, done);
+        let mut command = self.session.observer.command(subcommand);
+        command.arg(self.recording).args(further);
+        self.session.observer.show(command, self.site.path(), COMMAND_TIMEOUT, || Ok(()))?;
+        self.session.steps.took(started, done);
         Ok(())
     }
+
+    fn take_down(&self, broker: Broker, volume: Option<Volume>) {
+        let started = Instant::now();
+        broker.stop();
+        let what = if volume.is_some() { ", file system unmounted, devices detached" } else { "" };
+        drop(volume);
+        self.session.steps.took(started, &format!("broker stopped{what}"));
+    }
+}
+
+fn producers() -> Vec<Producer> {
+    let named = TOPICS.iter().flat_map(|&(topic, _)| (1..=PRODUCERS).map(move |number| (topic, number)));
+    named
+        .map(|(topic, number)| Producer {
+            client_id: format!("{topic}-producer-{number}"),
+            topic: topic.to_owned(),
+            rate: RATE,
+            record_bytes: 1024,
+            // Small and frequent requests; up to five of a connection wait at the broker.
+            properties: ["acks=1", "linger.ms=0", "max.in.flight.requests.per.connection=5"]
+                .map(str::to_owned)
+                .to_vec(),
+        })
+        .collect()
 }

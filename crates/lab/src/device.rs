@@ -6,8 +6,8 @@
 //! an order a line, each answered by a line.
 
 mod client;
-pub mod delay;
-pub mod order;
+mod delay;
+mod order;
 mod server;
 
 pub use client::{Device, DeviceOptions};

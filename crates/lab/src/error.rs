@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::process;
+
 /// Why an experiment could not be set up, run or cleaned away.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -61,14 +63,18 @@ pub enum Error {
 
 impl Error {
     /// Wraps an I/O error with what was being done to `path`.
-    pub(crate) fn io(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let doing = format!("{doing} {}", path.display());
-        move |source| Self::Io { doing, source }
+    pub(crate) fn io<E: Into<io::Error>>(doing: &str, path: &Path) -> impl FnOnce(E) -> Self + use<E> {
+        Self::system(&format!("{doing} {}", path.display()))
     }
 
     /// Wraps an error of a system call that has no path.
-    pub(crate) fn system(doing: &str) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn system<E: Into<io::Error>>(doing: &str) -> impl FnOnce(E) -> Self + use<E> {
         let doing = doing.to_owned();
-        move |source| Self::Io { doing, source }
+        move |error| Self::Io { doing, source: error.into() }
+    }
+
+    /// A process that ended although it should not, with the end of what it wrote into `log`.
+    pub(crate) fn ended(what: &str, log: &Path) -> Self {
+        Self::Ended { what: what.to_owned(), log: log.display().to_string(), tail: process::tail(log) }
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::device::Pace;
 use crate::error::Error;
 use crate::experiment::setup::{Load, Network, Setup, Storage, pairs};
-use crate::experiment::{Experiment, ExperimentArguments, run as run_experiment};
+use crate::experiment::{ExperimentArguments, Subject, run as run_experiment};
 use crate::volume::FileSystem;
 
 /// The device: a disk that seeks, so that commits are felt; reads come from the page cache anyway.
@@ -44,7 +44,6 @@ pub struct FsArguments {
     #[arg(long)]
     pub btrfs: bool,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened into this command's own help")]
     pub experiment: ExperimentArguments,
 }
 
@@ -52,26 +51,20 @@ pub struct FsArguments {
 ///
 /// # Errors
 /// Where runs failed, or were interrupted: what was measured is kept.
-pub fn run(arguments: &FsArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
+pub(crate) fn run(arguments: &FsArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
+    let subject = Subject { name: "fs", directory: "lab-fs", seconds: SECONDS, explained_ms: None };
     let wanted = CONFIGURATIONS.iter().chain(arguments.btrfs.then_some(&BTRFS));
-    let experiment = Experiment {
-        name: "fs",
-        directory: "lab-fs",
-        setups: wanted.map(|&(id, name, kind, options)| setup(id, name, kind, options)).collect(),
-        seconds: SECONDS,
-        explained_ms: None,
-    };
-    run_experiment(experiment, &arguments.experiment, brokerscope)
+    let setups = wanted.map(|&(id, name, kind, options)| setup(id, name, kind, options)).collect();
+    run_experiment(&subject, setups, &arguments.experiment, brokerscope)
 }
 
 fn setup(id: &str, name: &str, file_system: FileSystem, mount_options: &str) -> Setup {
-    let mount_options = mount_options.to_owned();
     Setup {
         id: id.to_owned(),
         name: name.to_owned(),
         ground: Storage {
             file_system,
-            mount_options,
+            mount_options: mount_options.to_owned(),
             volumes: 1,
             size_bytes: SIZE_BYTES,
             pace: PACE,

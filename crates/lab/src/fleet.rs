@@ -8,18 +8,17 @@ mod questions;
 mod replay;
 mod tier_state;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fastrand::Rng;
 
 use crate::error::Error;
+use crate::files;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::session::{Session, draw_seed};
 use crate::site::Site;
 
-use member::Context;
 use questions::Operator;
 use replay::Replay;
 
@@ -53,21 +52,23 @@ pub struct FleetArguments {
 ///
 /// # Errors
 /// Where it could not be run to its end; [`Error::Unusable`] where a command does not name what was injected.
-pub fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
+pub(crate) fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
     let started = Instant::now();
-    let (Session { steps, interrupt }, observer) = Session::start(brokerscope)?;
+    let session = Session::start(brokerscope)?;
+    let steps = session.steps;
     let kafka = Kafka::prepare(&arguments.kafka, steps)?;
     // What nobody wants to keep goes away with this.
     let site = Site::claim()?;
     let directory = kept(arguments.keep.as_deref(), &site)?;
     let seed = arguments.seed.unwrap_or_else(draw_seed);
-    let injected = Rng::with_seed(seed).u32(1..=arguments.brokers);
+    let odd = Rng::with_seed(seed).u32(1..=arguments.brokers);
     steps.say(&format!("{} brokers, one of them the odd one, --seed {seed}", arguments.brokers));
-    let context = Context { kafka: &kafka, site: &site, interrupt: &interrupt, seed };
-    let replay = Replay { arguments, steps, context, observer: &observer, injected, directory: &directory };
+    let (session, kafka, site) = (&session, &kafka, &site);
+    let replay = Replay { arguments, session, kafka, site, seed, odd, directory: &directory };
     let watched = replay.watch()?;
-    let said = made(&directory.join("said"))?;
-    let missed = Operator { observer: &observer, said: &said }.ask_all(&watched)?;
+    let said = directory.join("said");
+    files::make(&said)?;
+    let missed = Operator { observer: &session.observer, said: &said }.ask_all(&watched)?;
     if let Some(keep) = &arguments.keep {
         let keep = keep.display();
         steps.say(&format!("all of it is in {keep}; `brokerscope fleet {keep}/before` says it again"));
@@ -75,31 +76,25 @@ pub fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Result<(),
     steps.took(started, "done");
     match missed {
         0 => Ok(()),
-        count => {
-            Err(Error::Unusable(format!("{count} answer(s) missed what was injected on broker {injected}")))
-        }
+        count => Err(Error::Unusable(format!("{count} answer(s) missed what was injected on broker {odd}"))),
     }
 }
 
 /// Where everything goes.
 fn kept(keep: Option<&Path>, site: &Site) -> Result<PathBuf, Error> {
     let Some(keep) = keep else { return site.directory("kept") };
-    let directory = made(&std::path::absolute(keep).map_err(Error::io("resolve", keep))?)?;
-    let mut listing = fs::read_dir(&directory).map_err(Error::io("list", &directory))?;
-    match listing.next() {
-        None => Ok(directory),
-        Some(_) => Err(Error::Unusable(format!("{} is not empty: name another --keep", keep.display()))),
+    let directory = std::path::absolute(keep).map_err(Error::io("resolve", keep))?;
+    files::make(&directory)?;
+    if files::list(&directory)?.is_empty() {
+        return Ok(directory);
     }
-}
-
-/// A directory that is there from now on.
-fn made(directory: &Path) -> Result<PathBuf, Error> {
-    fs::create_dir_all(directory).map_err(Error::io("make", directory))?;
-    Ok(directory.to_owned())
+    Err(Error::Unusable(format!("{} is not empty: name another --keep", keep.display())))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

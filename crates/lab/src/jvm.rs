@@ -38,7 +38,7 @@ impl Jvm {
     /// Gives a diagnostic order, such as `GC.run`, and waits until it has been carried out; returns what it said.
     pub fn order(&self, order: &str) -> Result<String, Error> {
         let doing = format!("have the JVM do {order}");
-        let ask = || {
+        let ask = || -> std::io::Result<String> {
             let mut stream = UnixStream::connect(&self.socket)?;
             stream.set_read_timeout(Some(ORDER_TIMEOUT))?;
             // The protocol's version, the command, its three arguments, each ended by a zero byte.

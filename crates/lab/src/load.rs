@@ -11,8 +11,8 @@ use crate::broker::{Broker, launched_by};
 use crate::error::Error;
 use crate::kafka::Kafka;
 use crate::net::Place;
-use crate::process;
 use crate::process::Process;
+use crate::{files, process};
 
 /// A rate that none reaches: as fast as it can.
 pub const UNLIMITED: u32 = u32::MAX;
@@ -62,7 +62,7 @@ impl Load {
     ///
     /// # Errors
     /// As there.
-    pub fn start_in(
+    pub(crate) fn start_in(
         place: &Place,
         kafka: &Kafka,
         broker: &Broker,
@@ -70,7 +70,7 @@ impl Load {
         directory: &Path,
         site: Option<&Path>,
     ) -> Result<Self, Error> {
-        fs::create_dir_all(directory).map_err(Error::io("make", directory))?;
+        files::make(directory)?;
         let start = |producer: &Producer| {
             let log = directory.join(format!("{}.log", producer.client_id));
             let mut command = command(kafka, producer);
@@ -90,11 +90,7 @@ impl Load {
     pub fn check(&mut self) -> Result<(), Error> {
         for Running { process, log, .. } in &mut self.producers {
             if process.ended()?.is_some() {
-                return Err(Error::Ended {
-                    what: "a producer".to_owned(),
-                    log: log.display().to_string(),
-                    tail: process::tail(log),
-                });
+                return Err(Error::ended("a producer", log));
             }
         }
         Ok(())
@@ -142,9 +138,12 @@ impl ProducerMetrics {
         let all = || producers.iter().flatten();
         let records: u64 = all().map(|window| window.records).sum();
         let sum: f64 = all().map(|window| window.mean_ms * window.records as f64).sum();
-        let max_ms = all().map(|window| window.max_ms).fold(0.0, f64::max);
-        let mean_ms = if records == 0 { 0.0 } else { sum / records as f64 };
-        Self { records, mean_ms, max_ms, records_per_s: producers.iter().map(|windows| rate(windows)).sum() }
+        Self {
+            records,
+            mean_ms: sum / records.max(1) as f64,
+            max_ms: all().map(|window| window.max_ms).fold(0.0, f64::max),
+            records_per_s: producers.iter().map(|windows| rate(windows)).sum(),
+        }
     }
 }
 
@@ -160,11 +159,9 @@ struct Window {
 /// Of one producer: what it sent, in the time that its windows lasted.
 fn rate(windows: &[Window]) -> f64 {
     let records: f64 = windows.iter().map(|window| window.records as f64).sum();
-    let seconds: f64 = windows
-        .iter()
-        .map(|window| window.records as f64 / window.records_per_s.max(f64::MIN_POSITIVE))
-        .sum();
-    if seconds > 0.0 { records / seconds } else { 0.0 }
+    let seconds =
+        windows.iter().map(|window| window.records as f64 / window.records_per_s.max(f64::MIN_POSITIVE));
+    records / seconds.sum::<f64>().max(f64::MIN_POSITIVE)
 }
 
 /// One that is to be as fast as it can gets a JVM that is.
@@ -178,22 +175,18 @@ fn command(kafka: &Kafka, producer: &Producer) -> Command {
 }
 
 fn arguments(producer: &Producer, bootstrap: &str) -> Vec<String> {
-    let mut arguments = vec![
-        "--topic".to_owned(),
-        producer.topic.clone(),
-        "--num-records".to_owned(),
+    let rate = if producer.rate == UNLIMITED { -1 } else { i64::from(producer.rate) };
+    let options = [
+        ("--topic", producer.topic.clone()),
         // It is ended from outside; this lasts for days.
-        "2000000000".to_owned(),
-        "--record-size".to_owned(),
-        producer.record_bytes.to_string(),
-        "--throughput".to_owned(),
-        if producer.rate == UNLIMITED { "-1".to_owned() } else { producer.rate.to_string() },
-        "--producer-props".to_owned(),
-        format!("bootstrap.servers={bootstrap}"),
-        format!("client.id={}", producer.client_id),
+        ("--num-records", "2000000000".to_owned()),
+        ("--record-size", producer.record_bytes.to_string()),
+        ("--throughput", rate.to_string()),
+        ("--producer-props", format!("bootstrap.servers={bootstrap}")),
     ];
-    arguments.extend(producer.properties.iter().cloned());
-    arguments
+    let own = options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+    let client_id = format!("client.id={}", producer.client_id);
+    own.chain([client_id]).chain(producer.properties.iter().cloned()).collect()
 }
 
 /// Reads `1001 records sent, 200.2 records/sec (0.19 MB/sec), 2.4 ms avg latency, 301.0 ms max latency.`

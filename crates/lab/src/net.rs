@@ -3,16 +3,18 @@
 //! A namespace lives as long as the process that holds it, which is the site's: so what a killed lab leaves is ended
 //! with its processes, and the kernel takes interfaces and queueing disciplines away with the namespace.
 
+use std::fs;
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::background::on_own_thread;
+use crate::broker::launched_by;
 use crate::error::Error;
 use crate::process;
 use crate::process::Process;
@@ -35,11 +37,11 @@ impl Place {
     }
 
     /// Moves the calling thread there. It does not come back: let its own thread do this.
-    pub fn enter(&self) -> Result<(), Error> {
+    fn enter(&self) -> Result<(), Error> {
         let Some(path) = &self.0 else { return Ok(()) };
         let namespace = File::open(path).map_err(Error::io("open", path))?;
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-            .map_err(|error| Error::io("enter", path)(error.into()))
+            .map_err(Error::io("enter", path))
     }
 
     /// Does something there, and comes back.
@@ -47,12 +49,7 @@ impl Place {
         if self.0.is_none() {
             return Ok(act());
         }
-        thread::scope(|scope| {
-            let visitor = scope.spawn(|| self.enter().map(|()| act()));
-            visitor
-                .join()
-                .unwrap_or_else(|_| Err(Error::Unusable("a thread in a network namespace died".to_owned())))
-        })
+        on_own_thread("a thread in a network namespace", || self.enter().map(|()| act()))
     }
 
     /// What a command has to begin with to run there.
@@ -63,17 +60,20 @@ impl Place {
 
     /// A command that runs there what is added to it.
     pub fn command(&self, program: &str) -> Command {
-        let Some(path) = &self.0 else { return Command::new(program) };
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", path.display())).arg("--").arg(program);
-        command
+        launched_by(&self.entering(), Command::new(program))
+    }
+
+    /// Runs a program there to its end; returns what it said.
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<String, Error> {
+        process::output(self.command(program).args(arguments))
     }
 }
 
 /// A network namespace; dropping it ends its holder, and with the last process in it the namespace.
 #[derive(Debug)]
-pub struct Namespace {
+struct Namespace {
     holder: Process,
+    place: Place,
 }
 
 impl Namespace {
@@ -81,39 +81,24 @@ impl Namespace {
     ///
     /// # Errors
     /// Where the kernel does not permit it.
-    pub fn make(site: &Path) -> Result<Self, Error> {
+    fn make(site: &Path) -> Result<Self, Error> {
         let mut command = Command::new("unshare");
         command.args(["--net", "sleep", "infinity"]).stdin(Stdio::null()).stdout(Stdio::null());
         let mut holder = Process::spawn(&mut command, Some(site))?;
-        let own = namespace_of("self").map_err(Error::system("look at this process's network namespace"))?;
+        let path = |process: &str| Path::new("/proc").join(process).join("ns/net");
+        let (own, made) = (path("self"), path(&holder.pid().to_string()));
+        let own = fs::read_link(&own).map_err(Error::io("look at", &own))?;
         let ready = || match holder.ended()? {
             Some(status) => {
                 Err(Error::Tool { tool: "unshare".to_owned(), said: format!("{status}; is this root?") })
             }
-            None => Ok(namespace_of(&holder.pid().to_string()).ok().filter(|made| *made != own).map(drop)),
+            None => Ok(fs::read_link(&made).ok().filter(|made| *made != own).map(drop)),
         };
         Interrupt::never().wait(NAMESPACE_TIMEOUT, "a network namespace", ready)?;
-        let namespace = Self { holder };
-        namespace.ip(&["link", "set", "dev", "lo", "up"])?;
-        Ok(namespace)
+        let place = Place(Some(made));
+        place.run("ip", &["link", "set", "dev", "lo", "up"])?;
+        Ok(Self { holder, place })
     }
-
-    /// To run something in it.
-    pub fn place(&self) -> Place {
-        Place(Some(Path::new("/proc").join(self.holder.pid().to_string()).join("ns/net")))
-    }
-
-    fn ip(&self, arguments: &[&str]) -> Result<(), Error> {
-        process::output(self.place().command("ip").args(arguments)).map(drop)
-    }
-
-    fn tc(&self, arguments: &[&str]) -> Result<(), Error> {
-        process::output(self.place().command("tc").args(arguments)).map(drop)
-    }
-}
-
-fn namespace_of(process: &str) -> std::io::Result<PathBuf> {
-    std::fs::read_link(Path::new("/proc").join(process).join("ns/net"))
 }
 
 /// Hosts on a bridge. The lab's clients are at the bridge itself, [`Network::clients`].
@@ -147,31 +132,34 @@ impl Network {
     /// Makes a bridge and so many hosts on it, numbered from 1.
     pub fn make(site: &Path, hosts: u8) -> Result<Self, Error> {
         let hub = Namespace::make(site)?;
-        hub.ip(&["link", "add", "name", BRIDGE, "type", "bridge"])?;
-        let address = format!("{}/24", address(254));
-        hub.ip(&["address", "add", &address, "dev", BRIDGE])?;
-        hub.ip(&["link", "set", "dev", BRIDGE, "up"])?;
         let mut network = Self { hosts: Vec::new(), hub };
+        network.at_hub(&["link", "add", "name", BRIDGE, "type", "bridge"])?;
+        network.at_hub(&["address", "add", &format!("{}/24", Self::address(254)), "dev", BRIDGE])?;
+        network.at_hub(&["link", "set", "dev", BRIDGE, "up"])?;
         for number in 1..=hosts {
-            let host = Namespace::make(site)?;
-            network.connect(&host, number)?;
-            network.hosts.push(host);
+            network.hosts.push(Namespace::make(site)?);
+            network.connect(number)?;
         }
         Ok(network)
     }
 
-    fn connect(&self, host: &Namespace, number: u8) -> Result<(), Error> {
+    fn at_hub(&self, arguments: &[&str]) -> Result<(), Error> {
+        self.hub.place.run("ip", arguments).map(drop)
+    }
+
+    fn connect(&self, number: u8) -> Result<(), Error> {
+        let host = self.namespace(number)?;
         let (port, holder) = (port(number), host.holder.pid().to_string());
-        self.hub
-            .ip(&["link", "add", "name", &port, "type", "veth", "peer", "name", UPLINK, "netns", &holder])?;
-        self.hub.ip(&["link", "set", "dev", &port, "master", BRIDGE, "up"])?;
-        let address = format!("{}/24", address(number));
-        host.ip(&["address", "add", &address, "dev", UPLINK])?;
-        host.ip(&["link", "set", "dev", UPLINK, "up"])?;
+        let peer = ["type", "veth", "peer", "name", UPLINK, "netns", &holder];
+        self.at_hub(&[&["link", "add", "name", &port], &peer[..]].concat())?;
+        self.at_hub(&["link", "set", "dev", &port, "master", BRIDGE, "up"])?;
+        let address = format!("{}/24", Self::address(number));
+        host.place.run("ip", &["address", "add", &address, "dev", UPLINK])?;
+        host.place.run("ip", &["link", "set", "dev", UPLINK, "up"])?;
         // Packets as a real link has them, of the MTU: what is dropped is one packet and not 64 KiB.
-        for (place, interface) in [(self.hub.place(), port.as_str()), (host.place(), UPLINK)] {
-            let mut ethtool = place.command("ethtool");
-            process::output(ethtool.args(["-K", interface, "tso", "off", "gso", "off", "gro", "off"]))?;
+        for way in [Way::ToHost, Way::FromHost] {
+            let (place, interface) = self.sender(number, way)?;
+            place.run("ethtool", &["-K", &interface, "tso", "off", "gso", "off", "gro", "off"])?;
         }
         Ok(())
     }
@@ -180,74 +168,64 @@ impl Network {
     pub fn set_mtu(&self, number: u8, bytes: u32) -> Result<(), Error> {
         let bytes = bytes.to_string();
         for way in [Way::ToHost, Way::FromHost] {
-            let Some((namespace, interface)) = self.end(number, way) else {
-                return Err(Error::Unusable(format!("no host {number}")));
-            };
-            namespace.ip(&["link", "set", "dev", &interface, "mtu", &bytes])?;
+            let (place, interface) = self.sender(number, way)?;
+            place.run("ip", &["link", "set", "dev", &interface, "mtu", &bytes])?;
         }
-        self.hub.ip(&["link", "set", "dev", BRIDGE, "mtu", &bytes])
+        self.at_hub(&["link", "set", "dev", BRIDGE, "mtu", &bytes])
     }
 
-    /// A host's address.
+    /// A host's address: private to the namespaces, from what RFC 2544 sets aside for tests.
     pub fn address(number: u8) -> Ipv4Addr {
-        address(number)
+        Ipv4Addr::new(198, 18, 0, number)
     }
 
-    /// Where a host's processes run; none where there is no such host.
-    pub fn host(&self, number: u8) -> Option<Place> {
-        self.hosts.get(usize::from(number).checked_sub(1)?).map(Namespace::place)
+    /// Where a host's processes run.
+    ///
+    /// # Errors
+    /// Where there is no such host.
+    pub fn host(&self, number: u8) -> Result<Place, Error> {
+        Ok(self.namespace(number)?.place.clone())
     }
 
     /// Where clients run.
     pub fn clients(&self) -> Place {
-        self.hub.place()
+        self.hub.place.clone()
     }
 
     /// Limits a host's link one way.
     pub fn limit(&self, number: u8, way: Way, limit: Limit) -> Result<(), Error> {
-        let Some((namespace, interface)) = self.end(number, way) else {
-            return Err(Error::Unusable(format!("no host {number}")));
-        };
-        let (rate, burst, queue) = (
-            format!("{}kbit", limit.rate_kbit),
-            limit.burst_bytes.to_string(),
-            limit.queue_bytes.to_string(),
-        );
-        namespace.tc(&[
-            "qdisc", "replace", "dev", &interface, "root", "tbf", "rate", &rate, "burst", &burst, "limit",
-            &queue,
-        ])
+        let (place, interface) = self.sender(number, way)?;
+        let Limit { rate_kbit, burst_bytes, queue_bytes } = limit;
+        let (rate, burst, queue) =
+            (format!("{rate_kbit}kbit"), burst_bytes.to_string(), queue_bytes.to_string());
+        let bucket = ["tbf", "rate", &rate, "burst", &burst, "limit", &queue];
+        place.run("tc", &[&["qdisc", "replace", "dev", &interface, "root"], &bucket[..]].concat()).map(drop)
     }
 
     /// Takes a limit away.
     pub fn free(&self, number: u8, way: Way) -> Result<(), Error> {
-        match self.end(number, way) {
-            Some((namespace, interface)) => namespace.tc(&["qdisc", "del", "dev", &interface, "root"]),
-            None => Ok(()),
-        }
+        let (place, interface) = self.sender(number, way)?;
+        place.run("tc", &["qdisc", "del", "dev", &interface, "root"]).map(drop)
     }
 
     /// Packets that a limit has dropped so far.
     pub fn dropped(&self, number: u8, way: Way) -> Result<u64, Error> {
-        let Some((namespace, interface)) = self.end(number, way) else { return Ok(0) };
-        let mut command = namespace.place().command("tc");
-        let said = process::output(command.args(["-s", "qdisc", "show", "dev", &interface, "root"]))?;
-        Ok(parse_dropped(&said))
+        let (place, interface) = self.sender(number, way)?;
+        Ok(parse_dropped(&place.run("tc", &["-s", "qdisc", "show", "dev", &interface, "root"])?))
+    }
+
+    fn namespace(&self, number: u8) -> Result<&Namespace, Error> {
+        let host = usize::from(number).checked_sub(1).and_then(|at| self.hosts.get(at));
+        host.ok_or_else(|| Error::Unusable(format!("no host {number}")))
     }
 
     /// The end of a host's link that sends, this way.
-    fn end(&self, number: u8, way: Way) -> Option<(&Namespace, String)> {
-        let host = self.hosts.get(usize::from(number).checked_sub(1)?)?;
-        Some(match way {
-            Way::ToHost => (&self.hub, port(number)),
-            Way::FromHost => (host, UPLINK.to_owned()),
+    fn sender(&self, number: u8, way: Way) -> Result<(&Place, String), Error> {
+        Ok(match way {
+            Way::ToHost => (&self.hub.place, port(number)),
+            Way::FromHost => (&self.namespace(number)?.place, UPLINK.to_owned()),
         })
     }
-}
-
-/// Private to the namespaces; from what RFC 2544 sets aside for tests.
-fn address(number: u8) -> Ipv4Addr {
-    Ipv4Addr::new(198, 18, 0, number)
 }
 
 fn port(number: u8) -> String {

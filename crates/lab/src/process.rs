@@ -5,12 +5,12 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::Error;
+use crate::session::poll;
 use crate::site::MARK;
 
 /// How long a process may take to end after SIGTERM before it gets SIGKILL.
@@ -54,9 +54,13 @@ impl Process {
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
     }
 
+    fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Ends it at once, for what has nothing to put in order.
     pub(crate) fn kill(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
+        if self.runs() {
             self.signal(Signal::KILL);
             let _ = self.child.wait();
         }
@@ -64,19 +68,11 @@ impl Process {
 
     /// Ends it: SIGTERM, then SIGKILL when it does not listen. Does nothing when it has ended.
     pub(crate) fn stop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(None)) {
-            return;
+        if self.runs() {
+            self.signal(Signal::TERM);
+            poll(STOP_TIMEOUT, || !self.runs());
+            self.kill();
         }
-        self.signal(Signal::TERM);
-        let end = Instant::now() + STOP_TIMEOUT;
-        while Instant::now() < end {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        self.signal(Signal::KILL);
-        let _ = self.child.wait();
     }
 }
 
@@ -90,20 +86,18 @@ impl Drop for Process {
 const TAIL_BYTES: u64 = 2_000;
 
 /// Which package brings a program, for the message when it is not there.
-const REMEDIES: &[(&str, &str)] = &[
-    ("java", "install a JDK, 17 or newer (Debian: apt-get install openjdk-17-jdk-headless)"),
-    ("mvn", "install Maven (Debian: apt-get install maven)"),
-    ("mkfs.ext4", "install e2fsprogs"),
-    ("debugfs", "install e2fsprogs"),
-    ("mkfs.xfs", "install xfsprogs"),
-    ("xfs_db", "install xfsprogs"),
-    ("ip", "install iproute2"),
-    ("tc", "install iproute2"),
-    ("ethtool", "install ethtool"),
-    ("javac", "install a JDK, not only its runtime (Debian: apt-get install openjdk-17-jdk-headless)"),
-    ("jar", "install a JDK, not only its runtime (Debian: apt-get install openjdk-17-jdk-headless)"),
-    ("jcmd", "install a JDK, not only its runtime (Debian: apt-get install openjdk-17-jdk-headless)"),
-    ("losetup", "install util-linux (Debian: apt-get install mount)"),
+const REMEDIES: &[(&[&str], &str)] = &[
+    (&["java"], "install a JDK, 17 or newer (Debian: apt-get install openjdk-17-jdk-headless)"),
+    (
+        &["javac", "jar", "jcmd"],
+        "install a JDK, not only its runtime (Debian: apt-get install openjdk-17-jdk-headless)",
+    ),
+    (&["mvn"], "install Maven (Debian: apt-get install maven)"),
+    (&["mkfs.ext4", "debugfs"], "install e2fsprogs"),
+    (&["mkfs.xfs", "xfs_db"], "install xfsprogs"),
+    (&["ip", "tc"], "install iproute2"),
+    (&["ethtool"], "install ethtool"),
+    (&["losetup"], "install util-linux (Debian: apt-get install mount)"),
 ];
 
 /// Runs `command` to its end and returns its stdout followed by its stderr.
@@ -136,7 +130,7 @@ pub(crate) fn unavailable(tool: &str, source: std::io::Error) -> Error {
     if source.kind() != ErrorKind::NotFound {
         return Error::Io { doing: format!("run {tool}"), source };
     }
-    let known = REMEDIES.iter().find(|(name, _)| *name == tool);
+    let known = REMEDIES.iter().find(|(tools, _)| tools.contains(&tool));
     let remedy = known.map_or("check the path", |(_, remedy)| remedy).to_owned();
     Error::Missing { tool: tool.to_owned(), remedy }
 }

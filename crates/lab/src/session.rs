@@ -1,5 +1,5 @@
-//! What every experiment starts with: an account on stderr, a flag for Ctrl-C, and a machine on which no killed lab has left
-//! anything.
+//! What every experiment starts with: an account on stderr, a flag for Ctrl-C, the `brokerscope` to run, and a machine on
+//! which no killed lab has left anything.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,16 +18,40 @@ use crate::observer::Observer;
 pub(crate) struct Session {
     pub(crate) steps: Steps,
     pub(crate) interrupt: Interrupt,
+    pub(crate) observer: Observer,
 }
 
 impl Session {
-    /// Catches signals and takes down what killed labs left; with it the `brokerscope` to run.
-    pub(crate) fn start(brokerscope: Option<&Path>) -> Result<(Self, Observer), Error> {
+    /// Catches signals and takes down what killed labs left; runs the binary `brokerscope`, or the one beside this program.
+    pub(crate) fn start(brokerscope: Option<&Path>) -> Result<Self, Error> {
         let (steps, interrupt) = (Steps::aloud(), Interrupt::catch()?);
         clean::sweep(steps)?;
-        let observer = Observer::new(brokerscope, &interrupt)?;
-        Ok((Self { steps, interrupt }, observer))
+        Ok(Self { steps, observer: Observer::new(brokerscope, &interrupt)?, interrupt })
     }
+}
+
+/// Writes to stdout.
+pub(crate) fn print(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::system("write to stdout"))
+}
+
+/// Those of these ids, or all where none is named.
+///
+/// # Errors
+/// Where a name is none of them; `what` is what they are called.
+pub(crate) fn chosen<T>(
+    all: Vec<T>,
+    names: &[String],
+    what: &str,
+    id: impl Fn(&T) -> &str,
+) -> Result<Vec<T>, Error> {
+    let known: Vec<&str> = all.iter().map(&id).collect();
+    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(Error::Unusable(format!("no {what} is called {name}; there are {}", known.join(", "))));
+    }
+    let is_meant = |one: &T| names.is_empty() || names.iter().any(|name| name == id(one));
+    Ok(all.into_iter().filter(is_meant).collect())
 }
 
 /// Draws a seed that is short enough to be typed.
@@ -35,8 +59,19 @@ pub(crate) fn draw_seed() -> u64 {
     fastrand::u32(..).into()
 }
 
-/// How often a wait looks at the flag.
+/// How often a wait looks again.
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
+
+/// Asks `ready` until it says yes or `limit` has passed; what it said last.
+pub(crate) fn poll(limit: Duration, mut ready: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        match ready() {
+            false if Instant::now() < end => thread::sleep(POLL_INTERVAL),
+            answer => return answer,
+        }
+    }
+}
 
 /// Whether this process has been asked to stop. Clones share one flag.
 #[derive(Clone, Debug, Default)]

@@ -5,15 +5,14 @@
 //! the kernel releases however the owner ends; a site that nobody holds is stale, no matter what became of
 //! process ids. What is found there is taken down by [`crate::clean`].
 
-use std::fs;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::clean;
 use crate::error::Error;
+use crate::{clean, files};
 
 /// The environment variable that marks a process of an experiment with its site.
 pub(crate) const MARK: &str = "BROKERSCOPE_LAB_SITE";
@@ -46,8 +45,7 @@ impl Site {
             .keep();
         let owner = path.join(OWNER);
         let mut file = File::create(&owner).map_err(Error::io("write", &owner))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|error| Error::io("lock", &owner)(error.into()))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(Error::io("lock", &owner))?;
         writeln!(file, "{}", std::process::id()).map_err(Error::io("write", &owner))?;
         Ok(Self { path, _owner: file })
     }
@@ -60,7 +58,7 @@ impl Site {
     /// Makes a directory of this name in it.
     pub fn directory(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.path.join(name);
-        fs::create_dir_all(&path).map_err(Error::io("make", &path))?;
+        files::make(&path)?;
         Ok(path)
     }
 }
@@ -76,9 +74,8 @@ impl Drop for Site {
 /// The sites in `root` that nobody holds any more; the lock on `root` is held until the answer is dropped.
 pub(crate) fn stale(root: &Path) -> Result<(File, Vec<PathBuf>), Error> {
     let entry = hold_root(root)?;
-    let listing = fs::read_dir(root).map_err(Error::io("list", root))?;
-    let sites = listing.filter_map(Result::ok).map(|entry| entry.path());
-    Ok((entry, sites.filter(|path| path.is_dir() && !held(path)).collect()))
+    let sites = files::list(root)?.into_iter().filter(|path| path.is_dir() && !held(path)).collect();
+    Ok((entry, sites))
 }
 
 /// Where sites are made: beneath the cache directory, which belongs to the user alone (a name in /tmp
@@ -98,10 +95,10 @@ pub(crate) fn cache() -> Result<PathBuf, Error> {
 }
 
 fn hold_root(root: &Path) -> Result<File, Error> {
-    fs::create_dir_all(root).map_err(Error::io("make", root))?;
+    files::make(root)?;
     let path = root.join("lock");
     let file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io("open", &path))?;
-    flock(&file, FlockOperation::LockExclusive).map_err(|error| Error::io("lock", &path)(error.into()))?;
+    flock(&file, FlockOperation::LockExclusive).map_err(Error::io("lock", &path))?;
     Ok(file)
 }
 
@@ -112,6 +109,8 @@ fn held(site: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::files;
 
 /// Where the old values are, in a site: a file each.
 const KEPT: &str = "sysctl";
@@ -26,13 +27,11 @@ impl Sysctl {
 
     fn set_in(root: &Path, site: &Path, name: &str, value: &str) -> Result<Self, Error> {
         let file = root.join(name.replace('.', "/"));
-        let before = fs::read_to_string(&file).map_err(Error::io("read", &file))?;
-        let directory = site.join(KEPT);
-        fs::create_dir_all(&directory).map_err(Error::io("make", &directory))?;
-        let kept = directory.join(name);
-        fs::write(&kept, format!("{}\n{before}", file.display())).map_err(Error::io("write", &kept))?;
-        let changed = Self { kept };
-        fs::write(&file, value).map_err(Error::io("write", &file))?;
+        let before = files::read(&file)?;
+        files::make(&site.join(KEPT))?;
+        let changed = Self { kept: site.join(KEPT).join(name) };
+        files::write(&changed.kept, format!("{}\n{before}", file.display()))?;
+        files::write(&file, value)?;
         Ok(changed)
     }
 }

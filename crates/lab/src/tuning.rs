@@ -15,46 +15,42 @@ use std::path::Path;
 
 use crate::device::Pace;
 use crate::error::Error;
-use crate::experiment::setup::Setup;
-use crate::experiment::{Experiment, ExperimentArguments, run as run_experiment};
+use crate::experiment::setup::{Setup, Storage};
+use crate::experiment::{ExperimentArguments, Subject, run as run_experiment};
+use crate::volume::FileSystem;
 
 use setting::{Configuration, Setting};
 
 /// A disk that small records keep busy, with little memory before it.
-const PACE: Pace = Pace { write_us: 500, bytes_per_second: 15_000_000 };
-const DIRTY_BYTES: u64 = 32 << 20;
+const DEVICE: Storage = Storage {
+    file_system: FileSystem::Xfs,
+    mount_options: String::new(),
+    volumes: 1,
+    size_bytes: 4 << 30,
+    pace: Pace { write_us: 500, bytes_per_second: 15_000_000 },
+    dirty_bytes: Some(32 << 20),
+};
 const SECONDS: u64 = 16;
 /// Requests of at least so long are explained: with producers that fill the broker, most are.
 const EXPLAINED_MS: u64 = 10;
 
-struct Step {
-    id: &'static str,
-    name: &'static str,
-    changes: &'static [(Setting, u32)],
-    /// Whether later steps keep it.
-    kept: bool,
-}
-
-const fn step(id: &'static str, name: &'static str, changes: &'static [(Setting, u32)]) -> Step {
-    Step { id, name, changes, kept: true }
-}
+/// Id, name, and what it changes.
+type Step = (&'static str, &'static str, &'static [(Setting, u32)]);
 
 const STEPS: &[Step] = &[
-    step("partitions-2", "2 partitions", &[(Setting::Partitions, 2)]),
-    step("partitions-16", "16 partitions", &[(Setting::Partitions, 16)]),
-    // The lock is a partition's, no matter what topic that is of: this should make no difference.
-    Step {
-        kept: false,
-        ..step("topics-2x8", "aside: 2 topics × 8", &[(Setting::Topics, 2), (Setting::Partitions, 8)])
-    },
-    step("batch-64k", "batch.size 64 KiB", &[(Setting::Batch, 65_536)]),
-    step("linger-5", "linger.ms 5", &[(Setting::Linger, 5)]),
-    step("io-threads-3", "num.io.threads 3", &[(Setting::IoThreads, 3)]),
-    step("network-threads-4", "num.network.threads 4", &[(Setting::NetworkThreads, 4)]),
-    step("buffer-64m", "buffer.memory 64 MiB", &[(Setting::Buffer, 64 << 20)]),
-    step("mtu-9000", "MTU 9000", &[(Setting::Mtu, 9000)]),
-    step("log-dirs-3", "3 log.dirs", &[(Setting::Devices, 3)]),
+    ("partitions-2", "2 partitions", &[(Setting::Partitions, 2)]),
+    ("partitions-16", "16 partitions", &[(Setting::Partitions, 16)]),
+    (ASIDE, "aside: 2 topics × 8", &[(Setting::Topics, 2), (Setting::Partitions, 8)]),
+    ("batch-64k", "batch.size 64 KiB", &[(Setting::Batch, 65_536)]),
+    ("linger-5", "linger.ms 5", &[(Setting::Linger, 5)]),
+    ("io-threads-3", "num.io.threads 3", &[(Setting::IoThreads, 3)]),
+    ("network-threads-4", "num.network.threads 4", &[(Setting::NetworkThreads, 4)]),
+    ("buffer-64m", "buffer.memory 64 MiB", &[(Setting::Buffer, 64 << 20)]),
+    ("mtu-9000", "MTU 9000", &[(Setting::Mtu, 9000)]),
+    ("log-dirs-3", "3 log.dirs", &[(Setting::Devices, 3)]),
 ];
+/// Later steps do not keep it: the lock is a partition's, no matter what topic that is of, so this should make no difference.
+const ASIDE: &str = "topics-2x8";
 
 /// Arguments of `tune`.
 #[derive(Clone, Debug, clap::Args)]
@@ -69,7 +65,6 @@ pub struct TuneArguments {
     #[arg(long, value_name = "N", default_value_t = 20, requires = "follow_advice", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub search: u32,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened into this command's own help")]
     pub experiment: ExperimentArguments,
 }
 
@@ -77,43 +72,33 @@ pub struct TuneArguments {
 ///
 /// # Errors
 /// Where runs failed, or were interrupted: what was measured is kept.
-pub fn run(arguments: &TuneArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
+pub(crate) fn run(arguments: &TuneArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
     if arguments.follow_advice {
         return following::run(arguments, brokerscope);
     }
-    let experiment = Experiment {
-        name: "tune",
-        directory: "lab-tune",
-        setups: setups(),
-        seconds: SECONDS,
-        explained_ms: Some(EXPLAINED_MS),
-    };
-    run_experiment(experiment, &arguments.experiment, brokerscope)
+    let (seconds, explained_ms) = (SECONDS, Some(EXPLAINED_MS));
+    let subject = Subject { name: "tune", directory: "lab-tune", seconds, explained_ms };
+    run_experiment(&subject, setups(), &arguments.experiment, brokerscope)
 }
 
 /// All steps' configurations, the one before them first.
 fn setups() -> Vec<Setup> {
-    let device = setting::device(PACE, DIRTY_BYTES);
     let (mut tuned, mut before) = (Configuration::out_of_the_box(), "base");
-    let mut setups = vec![tuned.setup("base", "out of the box", None, &device)];
-    for step in STEPS {
-        let changed = changed(&tuned, step);
-        setups.push(changed.setup(step.id, step.name, Some(before), &device));
-        if step.kept {
-            (tuned, before) = (changed, step.id);
+    let mut setups = vec![tuned.setup("base", "out of the box", None)];
+    for &(id, name, changes) in STEPS {
+        let changed = tuned.clone().with_all(changes);
+        setups.push(changed.setup(id, name, Some(before)));
+        if id != ASIDE {
+            (tuned, before) = (changed, id);
         }
     }
     setups
 }
 
-fn changed(before: &Configuration, step: &Step) -> Configuration {
-    step.changes.iter().fold(before.clone(), |tuned, &(setting, value)| tuned.with(setting, value))
-}
-
 /// What all steps together make of it.
 fn after_all_steps() -> Configuration {
-    let kept = STEPS.iter().filter(|step| step.kept);
-    kept.fold(Configuration::out_of_the_box(), |tuned, step| changed(&tuned, step))
+    let kept = STEPS.iter().filter(|(id, ..)| *id != ASIDE);
+    kept.fold(Configuration::out_of_the_box(), |tuned, (_, _, changes)| tuned.with_all(changes))
 }
 
 #[cfg(test)]

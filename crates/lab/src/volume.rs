@@ -18,7 +18,7 @@ use crate::site::Site;
 use block_device::LoopDevice;
 pub(crate) use block_device::{DirtyLimit, detach, loops_beneath};
 pub use file_system::FileSystem;
-pub use journal::{Extent, journal_extents};
+pub use journal::Extent;
 
 /// How a volume is made.
 #[derive(Clone, Debug)]
@@ -53,14 +53,14 @@ impl Volume {
     ///
     /// # Errors
     /// As there.
-    pub fn prepare_another(site: &Site, number: u32, options: &VolumeOptions) -> Result<Self, Error> {
+    pub(crate) fn prepare_another(site: &Site, number: u32, options: &VolumeOptions) -> Result<Self, Error> {
         let device = Device::start(site, number, options.device)?;
         let loop_device = LoopDevice::attach(&device.image())?;
-        options.file_system.make(loop_device.path())?;
-        let journal = options.file_system.journal_extents(loop_device.path())?;
+        let (path, file_system) = (&loop_device.path, options.file_system);
+        file_system.make(path)?;
+        let journal = file_system.journal_extents(path)?;
         let directory = site.directory(&format!("volume-{number}"))?;
-        let mounted =
-            Mount::new(loop_device.path(), &directory, options.file_system, &options.mount_options)?;
+        let mounted = Mount::new(path, &directory, file_system, &options.mount_options)?;
         let volume = Self { mounted, loop_device, device, journal };
         DirtyLimit::lift(volume.device_number()?);
         Ok(volume)
@@ -73,14 +73,14 @@ impl Volume {
 
     /// The loop device, such as `/dev/loop0`.
     pub fn loop_device(&self) -> &Path {
-        self.loop_device.path()
+        &self.loop_device.path
     }
 
     /// The loop device's number.
     ///
     /// # Errors
     /// Where the mount is gone.
-    pub fn device_number(&self) -> Result<(u32, u32), Error> {
+    pub(crate) fn device_number(&self) -> Result<(u32, u32), Error> {
         let about = fs::metadata(self.directory()).map_err(Error::io("look at", self.directory()))?;
         Ok((rustix::fs::major(about.dev()), rustix::fs::minor(about.dev())))
     }
@@ -90,7 +90,7 @@ impl Volume {
         &self.journal
     }
 
-    /// The device beneath, to plant other delays and read its trace.
+    /// The device beneath, to inject other delays and read its trace.
     pub fn device(&mut self) -> &mut Device {
         &mut self.device
     }
@@ -100,27 +100,22 @@ impl Volume {
         self.delay(&self.journal.clone(), Direction::Write, (least_ms, most_ms))
     }
 
-    /// The same of everything of one direction but the journal.
-    pub fn inject_data_delay(
-        &mut self,
-        direction: Direction,
-        least_ms: u64,
-        most_ms: u64,
-    ) -> Result<(), Error> {
-        self.delay(&journal::between(&self.journal), direction, (least_ms, most_ms))
+    /// Makes everything of one direction but the journal take so much longer from now on.
+    pub(crate) fn inject_data_delay(&mut self, direction: Direction, ms: u64) -> Result<(), Error> {
+        self.delay(&journal::between(&self.journal), direction, (ms, ms))
     }
 
     /// The byte ranges of a file of its ext4 file system on the device, as far as it has been written back.
     ///
     /// # Errors
     /// Where there is no such file, or debugfs is not installed.
-    pub fn extents_of(&self, file: &Path) -> Result<Vec<Extent>, Error> {
+    pub(crate) fn extents_of(&self, file: &Path) -> Result<Vec<Extent>, Error> {
         let about = fs::metadata(file).map_err(Error::io("look at", file))?;
         journal::inode_extents(self.loop_device(), about.ino())
     }
 
     /// Makes every operation of one direction on these ranges take `least_ms..=most_ms` longer from now on.
-    pub fn delay(
+    pub(crate) fn delay(
         &mut self,
         ranges: &[Extent],
         direction: Direction,
@@ -143,7 +138,7 @@ impl Mount {
             .map_err(|_| Error::Unusable("mount options with a NUL byte".to_owned()))?;
         let name = kind.name();
         rustix::mount::mount(device, directory, name, MountFlags::empty(), Some(options.as_c_str()))
-            .map_err(|error| Error::io(&format!("mount {name} on"), directory)(error.into()))?;
+            .map_err(Error::io(&format!("mount {name} on"), directory))?;
         let mounted = Self(directory.to_owned());
         // A Kafka log directory may hold nothing but partitions. XFS makes none.
         let lost_and_found = directory.join("lost+found");

@@ -197,7 +197,7 @@ fn a_demo_shows_the_explanation_and_leaves_nothing() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("because of {}\n", kept.display()));
-    assert!(said.contains("planted") && said.contains("--seed 1"), "{said}");
+    assert!(said.contains("injected") && said.contains("--seed 1"), "{said}");
     assert!(kept.is_dir());
     before.assert_unchanged();
     cache.assert_no_sites();

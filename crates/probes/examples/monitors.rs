@@ -5,8 +5,9 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use model::Event;
 use probes::Facts;
-use probes::jvm::{DEFAULT_MIN_WAIT, JvmEvent, JvmFacts, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
+use probes::jvm::{DEFAULT_MIN_WAIT, JvmFacts, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -42,9 +43,9 @@ fn print_waits(wakeups: &mut JvmProbes, exits: &mut JvmProbes, end: Instant) -> 
     while Instant::now() < end {
         for (way, probes) in [("wakeups", &mut *wakeups), ("exit", &mut *exits)] {
             probes.poll(Duration::from_millis(20), &mut |event| {
-                if let JvmEvent::MonitorWait(wait) = event {
-                    let holder = wait.holder.map_or(0, |holder| holder.tid);
-                    println!("{way} {} {} {} {holder}", wait.tid, wait.start_ns, wait.end_ns);
+                if let Event::LockWait(wait) = event {
+                    let holder = wait.holder.and_then(|holder| holder.tid).unwrap_or(0);
+                    println!("{way} {} {} {} {holder}", wait.tid, wait.start.0, wait.end.0);
                 }
             })?;
         }
@@ -57,11 +58,11 @@ fn count(probes: &mut JvmProbes, end: Instant) -> Result<(), Box<dyn Error>> {
     let (mut waits, mut held, mut pauses) = (0_u64, 0_u64, 0_u64);
     while Instant::now() < end {
         probes.poll(Duration::from_millis(50), &mut |event| match event {
-            JvmEvent::MonitorWait(wait) => {
+            Event::LockWait(wait) => {
                 waits += 1;
                 held += u64::from(wait.holder.is_some());
             }
-            JvmEvent::Pause(_) => pauses += 1,
+            _ => pauses += 1,
         })?;
     }
     println!("{waits} waits, {held} with their holder, {pauses} pauses; {:?}", probes.short_waits());

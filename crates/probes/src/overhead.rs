@@ -32,6 +32,11 @@ pub(crate) fn costs(object: &Object) -> Vec<ProgramCost> {
     costs.collect()
 }
 
+/// Runs that the kernel skipped, of all programs.
+pub(crate) fn skipped(object: &Object) -> u64 {
+    costs(object).iter().map(|cost| cost.skipped).sum()
+}
+
 fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = size_of_val(&info) as u32;

@@ -12,7 +12,7 @@ use libbpf_rs::{Link, Object};
 use model::{Nanos, StackTime};
 
 pub use crate::user::Java;
-pub use sampler::{Sample, Sampler};
+pub use sampler::Sampler;
 
 use crate::bpf;
 use crate::error::Error;
@@ -104,11 +104,6 @@ impl Profile {
             links.extend(object::attach_clock(&bpf::program(&object, "sample_total")?, hz)?);
         }
         Ok(Self { links, object, options: options.clone(), frames, in_calls, _measuring: measuring })
-    }
-
-    /// What each BPF program cost so far.
-    pub fn overhead(&self) -> Vec<ProgramCost> {
-        overhead::costs(&self.object)
     }
 
     /// Stops, and names what was seen. Threads that are off the CPU now are counted up to now.

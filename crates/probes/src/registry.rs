@@ -360,7 +360,7 @@ purposes! {
     /// Pauses for dirty pages.
     DirtyThrottling = "dirty-throttling": Declaration {
         tracepoints: tracepoints![
-            balance_dirty_pages(limit: 8, setpoint: 8, dirty: 8, pause: 8) on "writeback/balance_dirty_pages",
+            balance_dirty_pages(setpoint: 8, dirty: 8, pause: 8) on "writeback/balance_dirty_pages",
         ],
         ..NONE
     };

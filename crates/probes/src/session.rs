@@ -165,7 +165,7 @@ impl Probes {
             heads_unread: lost(types::lost_slot::LOST_HEAD),
             stacks_missing: lost(types::lost_slot::LOST_STACK),
             mappings_unseen: lost(types::lost_slot::LOST_MAPPING),
-            skipped: self.overhead().iter().map(|cost| cost.skipped).sum(),
+            skipped: overhead::skipped(&self.object),
             undecodable: self.undecodable,
         }
     }
@@ -236,7 +236,7 @@ fn load(plan: &Plan, pid: u32, stacks: bool, symbols: &Symbols, options: &Option
     loader.set(offset_of!(types::rodata, pid_settings), &ids.settings())?;
     for point in plan.used().flat_map(|hook| &hook.points) {
         for (declared, found) in point.tracepoint.fields.iter().zip(&point.fields) {
-            let at = offset_of!(types::rodata, settings.at) + declared.slot;
+            let at = offset_of!(types::rodata, fields) + declared.slot;
             loader.set(at, &types::field { offset: found.offset, size: found.size })?;
         }
     }

@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use probes::jvm::{JvmEvent, JvmFacts, JvmLosses, JvmMechanism, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
-use probes::jvm::{MonitorWait, Pause, PauseKind};
+use model::{Event, JvmPause, JvmPauseKind, LockWait};
+use probes::jvm::{JvmFacts, JvmLosses, JvmMechanism, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
 use probes::{Facts, State};
 use program::{Measurement, Program};
 
@@ -100,17 +100,17 @@ fn without_the_flag(java: &Path) {
     let mut probes = JvmProbes::attach(&plan, &options).unwrap();
     let measured = program.run();
     let events = events_until_gc(&mut probes, &measured);
-    assert_eq!(waits(&events), Vec::<&MonitorWait>::new());
+    assert_eq!(waits(&events), Vec::<&LockWait>::new());
     check_pauses(&measured, &events);
     program.end();
 }
 
 /// The collection comes last.
-fn events_until_gc(probes: &mut JvmProbes, measured: &[Measurement]) -> Vec<JvmEvent> {
+fn events_until_gc(probes: &mut JvmProbes, measured: &[Measurement]) -> Vec<Event> {
     let gc = measured.iter().find(|it| it.role == "gc").unwrap();
     let end = Instant::now() + TIMEOUT;
     let mut events = Vec::new();
-    let is_safepoint = |event: &JvmEvent| matches!(event, JvmEvent::Pause(it) if it.kind == PauseKind::Safepoint && it.end_ns > gc.start_ns);
+    let is_safepoint = |event: &Event| matches!(event, Event::JvmPause(it) if it.kind == JvmPauseKind::Safepoint && ns(it.end) > gc.start_ns);
     while !events.iter().any(is_safepoint) {
         assert!(Instant::now() < end, "{:?} {events:#?}", probes.losses());
         probes.poll(Duration::from_millis(10), &mut |event| events.push(event)).unwrap();
@@ -118,15 +118,20 @@ fn events_until_gc(probes: &mut JvmProbes, measured: &[Measurement]) -> Vec<JvmE
     events
 }
 
-fn waits(events: &[JvmEvent]) -> Vec<&MonitorWait> {
+/// The probes' own clock, as no other was asked for.
+fn ns(time: model::Nanos) -> u64 {
+    u64::try_from(time.0).unwrap()
+}
+
+fn waits(events: &[Event]) -> Vec<&LockWait> {
     let waits = events.iter().filter_map(|event| match event {
-        JvmEvent::MonitorWait(wait) => Some(wait),
-        JvmEvent::Pause(_) => None,
+        Event::LockWait(wait) => Some(&**wait),
+        _ => None,
     });
     waits.collect()
 }
 
-fn check_waits(measured: &[Measurement], seen: &[&MonitorWait]) {
+fn check_waits(measured: &[Measurement], seen: &[&LockWait]) {
     let threads: BTreeSet<u32> = measured.iter().map(|it| it.tid).collect();
     let seen: Vec<_> = seen.iter().filter(|wait| threads.contains(&wait.tid)).collect();
     let (mut checked, mut near, mut known) = (0, 0, 0);
@@ -139,13 +144,13 @@ fn check_waits(measured: &[Measurement], seen: &[&MonitorWait]) {
             let own: Vec<_> = seen.iter().filter(|wait| wait.tid == waiter.tid).collect();
             let [wait] = own[..] else { panic!("{waiter:?}: {own:#?}") };
             assert!(waiter.end_ns - waiter.start_ns > NEAR_NS, "{waiter:?}");
-            assert!(waiter.start_ns < wait.start_ns && wait.start_ns < wait.end_ns, "{waiter:?}: {wait:?}");
-            assert!(wait.end_ns < waiter.end_ns, "{waiter:?}: {wait:?}");
-            let apart_ns = (wait.start_ns - waiter.start_ns).max(waiter.end_ns - wait.end_ns);
+            assert!(waiter.start_ns < ns(wait.start) && wait.start < wait.end, "{waiter:?}: {wait:?}");
+            assert!(ns(wait.end) < waiter.end_ns, "{waiter:?}: {wait:?}");
+            let apart_ns = (ns(wait.start) - waiter.start_ns).max(waiter.end_ns - ns(wait.end));
             near += usize::from(apart_ns < NEAR_NS);
-            assert_eq!((&*wait.class, &*wait.comm), ("Contend$Lock", "a-thread-that-w"));
+            assert_eq!((&*wait.lock.class, &*wait.thread), ("Contend$Lock", "a-thread-that-w"));
             // One that was awake just then, because of a timer, is let in unseen.
-            let holder = wait.holder.as_ref().map(|holder| holder.tid);
+            let holder = wait.holder.as_ref().and_then(|holder| holder.tid);
             assert!(holder.is_none_or(|tid| tid == before.tid), "{before:?}: {wait:?}");
             known += usize::from(holder.is_some());
             checked += 1;
@@ -154,28 +159,28 @@ fn check_waits(measured: &[Measurement], seen: &[&MonitorWait]) {
     assert_eq!(checked, 12, "{measured:#?}");
     assert!(known * 2 > checked, "{known} of {checked} have a holder: {seen:#?}");
     assert!(near * 2 > checked || program::is_emulated(), "{near} of {checked}: {measured:#?} {seen:#?}");
-    let monitors: BTreeSet<u64> = seen.iter().map(|wait| wait.monitor).collect();
+    let monitors: BTreeSet<u64> = seen.iter().map(|wait| wait.lock.address).collect();
     assert!(!monitors.contains(&0), "{monitors:?}");
 }
 
 /// Each collection is within a safepoint, and the one that the program asked for is there.
-fn check_pauses(measured: &[Measurement], events: &[JvmEvent]) {
+fn check_pauses(measured: &[Measurement], events: &[Event]) {
     let pauses = events.iter().filter_map(|event| match event {
-        JvmEvent::Pause(pause) => Some(pause),
-        JvmEvent::MonitorWait(_) => None,
+        Event::JvmPause(pause) => Some(&**pause),
+        _ => None,
     });
-    let (safepoints, collections): (Vec<&Pause>, Vec<&Pause>) =
-        pauses.partition(|pause| pause.kind == PauseKind::Safepoint);
+    let (safepoints, collections): (Vec<&JvmPause>, Vec<&JvmPause>) =
+        pauses.partition(|pause| pause.kind == JvmPauseKind::Safepoint);
     let gc = measured.iter().find(|it| it.role == "gc").unwrap();
-    let asked = collections.iter().find(|it| gc.start_ns < it.start_ns && it.end_ns < gc.end_ns);
+    let asked = collections.iter().find(|it| gc.start_ns < ns(it.start) && ns(it.end) < gc.end_ns);
     let asked = asked.unwrap_or_else(|| panic!("{gc:?} {events:#?}"));
-    assert_eq!(asked.kind, PauseKind::Collection { full: true });
+    assert_eq!(&*asked.cause, "full collection");
     for collection in &collections {
-        let around = |it: &&&Pause| it.start_ns < collection.start_ns && collection.end_ns < it.end_ns;
+        let around = |it: &&&JvmPause| it.start < collection.start && collection.end < it.end;
         let safepoint =
             safepoints.iter().find(around).unwrap_or_else(|| panic!("{collection:?} {safepoints:#?}"));
-        let operation_ns = safepoint.operation_ns.unwrap();
-        assert!((safepoint.start_ns..collection.start_ns).contains(&operation_ns), "{safepoint:?}");
+        let reached = safepoint.start + safepoint.time_to_safepoint.unwrap();
+        assert!((safepoint.start..collection.start).contains(&reached), "{safepoint:?}");
         assert_eq!(safepoint.operation, collection.operation);
         assert!(!safepoint.operation.is_empty());
     }

@@ -1,4 +1,4 @@
-//! The probes on this kernel: known writes, a planted wait, a journal commit and a pause for dirty pages, on
+//! The probes on this kernel: known writes, an injected wait, a journal commit and a pause for dirty pages, on
 //! a fresh ext4. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it
 //! did not run, and with it anything that is missing is a failure.
 

@@ -153,7 +153,7 @@ fn check_namespace_below() {
 
 fn check_profile() {
     let pid = std::process::id();
-    let mut sampler = Sampler::attach(pid, 499, false).unwrap();
+    let mut sampler = Sampler::attach(pid, 499, model::ClockOffset::from_ns(0)).unwrap();
     let mut taken = Vec::new();
     let end = Instant::now() + GIVE_UP;
     while taken.len() < 5 {

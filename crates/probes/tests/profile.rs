@@ -187,14 +187,14 @@ fn before_5_15() -> bool {
 }
 
 fn single_samples() {
-    let mut clock = Sampler::attach(std::process::id(), 199, true).unwrap();
+    let mut clock = Sampler::attach(std::process::id(), 199, model::ClockOffset::from_ns(0)).unwrap();
     act().join().unwrap();
     let mut samples = Vec::new();
     clock.poll(&mut |sample| samples.push(sample)).unwrap();
     assert_eq!(clock.losses(), probes::profile::ProfileLosses::default());
     samples.retain(|sample| &*sample.thread == "test-runs");
     assert!(samples.len() > 3, "{samples:#?}");
-    assert!(samples.iter().all(|sample| sample.pid == std::process::id() && sample.period_ns == 5_025_125));
+    assert!(samples.iter().all(|sample| sample.pid == std::process::id() && sample.period.0 == 5_025_125));
     assert!(samples.iter().filter(|sample| sample.stack.contains("burn")).count() > samples.len() / 2);
     let before = samples.len();
     clock.poll(&mut |sample| samples.push(sample)).unwrap();

@@ -33,7 +33,7 @@ const GIVE_UP: Duration = Duration::from_secs(120);
 /// How long what is held back is held back.
 const HELD: Duration = Duration::from_millis(200);
 
-/// One test: what it plants is the whole host's or this process's, so nothing else may run beside it.
+/// One test: what it injects is the whole host's or this process's, so nothing else may run beside it.
 #[test]
 fn planted_reasons_are_reported() {
     if !gate::is_open() {

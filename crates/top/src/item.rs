@@ -63,41 +63,24 @@ pub(crate) enum Rank {
     Text(String),
 }
 
-impl From<i64> for Rank {
-    fn from(number: i64) -> Self {
-        Self::Number(number)
-    }
+macro_rules! ranks {
+    ($($Type:ty: $value:ident => $rank:expr;)*) => {
+        $(impl From<$Type> for Rank {
+            fn from($value: $Type) -> Self {
+                $rank
+            }
+        })*
+    };
 }
 
-impl From<u64> for Rank {
-    fn from(count: u64) -> Self {
-        Self::Number(i64::try_from(count).unwrap_or(i64::MAX))
-    }
-}
-
-impl From<Nanos> for Rank {
-    fn from(time: Nanos) -> Self {
-        Self::Number(time.0)
-    }
-}
-
-/// A fraction, down to a millionth.
-impl From<f64> for Rank {
-    fn from(share: f64) -> Self {
-        Self::Number((share * 1e6) as i64)
-    }
-}
-
-impl From<&str> for Rank {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Rank {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
+ranks! {
+    i64: number => Self::Number(number);
+    u64: count => Self::Number(i64::try_from(count).unwrap_or(i64::MAX));
+    Nanos: time => Self::Number(time.0);
+    // A fraction, down to a millionth.
+    f64: share => Self::Number((share * 1e6) as i64);
+    &str: text => Self::Text(text.to_owned());
+    String: text => Self::Text(text);
 }
 
 /// A cell: pieces of text, each of one tone. All of it is safe to show.

@@ -19,7 +19,7 @@ pub(crate) struct Listing {
     pub(crate) sorted_by: usize,
     pub(crate) descending: bool,
     pub(crate) filter: String,
-    tagged: BTreeSet<RowKey>,
+    pub(crate) tagged: BTreeSet<RowKey>,
     /// The row that is looked at; none for whichever is first.
     selected: Option<RowKey>,
     /// Where it was when it was drawn last.
@@ -136,23 +136,11 @@ impl Listing {
         self.top
     }
 
-    pub(crate) fn is_tagged(&self, key: &RowKey) -> bool {
-        self.tagged.contains(key)
-    }
-
-    pub(crate) fn tagged(&self) -> usize {
-        self.tagged.len()
-    }
-
     /// Tags a row, or takes its tag.
     pub(crate) fn tag(&mut self, key: RowKey) {
         if !self.tagged.remove(&key) && self.tagged.len() < MAX_TAGGED {
             self.tagged.insert(key);
         }
-    }
-
-    pub(crate) fn untag_all(&mut self) {
-        self.tagged.clear();
     }
 
     /// The next row after the one that is looked at, or that one itself, that has these words; from the first on where the

@@ -36,19 +36,11 @@ pub(crate) enum Tone {
 /// Which colours may be used.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
-    colour: bool,
+    /// Whether there are any.
+    pub colour: bool,
 }
 
 impl Palette {
-    /// With or without colours.
-    pub fn new(colour: bool) -> Self {
-        Self { colour }
-    }
-
-    pub(crate) fn is_coloured(self) -> bool {
-        self.colour
-    }
-
     pub(crate) fn style(self, tone: Tone) -> Style {
         if self.colour { coloured(tone) } else { plain(tone) }
     }
@@ -66,8 +58,8 @@ fn coloured(tone: Tone) -> Style {
         Tone::Ground => on(Color::Green),
         Tone::Chosen | Tone::Selected => on(Color::Cyan),
         Tone::Tagged => ink(Color::Red).add_modifier(Modifier::BOLD),
-        Tone::Stage(stage) => on(of_stage(stage)),
-        Tone::State(state) => on(of_state(state)),
+        Tone::Stage(stage) => on(look_of_stage(stage).1),
+        Tone::State(state) => on(look_of_state(state).1),
     }
 }
 
@@ -86,27 +78,33 @@ fn on(ground: Color) -> Style {
     Style::new().fg(ink).bg(ground)
 }
 
-/// Red is where the disk is waited for, magenta where other threads are, blue the network, green work.
-fn of_stage(stage: Stage) -> Color {
+/// The letter of a stage in bars, its ground, and what it means. Red is where the disk is waited for, magenta where other
+/// threads are, blue the network, green work.
+pub(crate) fn look_of_stage(stage: Stage) -> (char, Color, &'static str) {
     match stage {
-        Stage::NetworkIn | Stage::NetworkOut => Color::Blue,
-        Stage::HeadOfLine | Stage::Queue => Color::Yellow,
-        Stage::Receive | Stage::Respond | Stage::Remote => Color::Cyan,
-        Stage::Handler => Color::Green,
-        Stage::Lock => Color::Magenta,
-        Stage::Append => Color::Red,
-        Stage::Unobserved => Color::DarkGray,
+        Stage::NetworkIn => ('I', Color::Blue, "the request's bytes came in"),
+        Stage::HeadOfLine => ('B', Color::Yellow, "behind another request of its connection"),
+        Stage::Receive => ('R', Color::Cyan, "complete, not read yet by a network thread"),
+        Stage::Queue => ('Q', Color::Yellow, "read, not taken yet by a request handler"),
+        Stage::Handler => ('H', Color::Green, "the handler's work"),
+        Stage::Lock => ('L', Color::Magenta, "waiting for the partition's log"),
+        Stage::Append => ('A', Color::Red, "inside the write to the file"),
+        Stage::Remote => ('F', Color::Cyan, "waiting for followers, or for data"),
+        Stage::Respond => ('S', Color::Cyan, "answered, not sent yet"),
+        Stage::NetworkOut => ('O', Color::Blue, "the response's bytes went out"),
+        Stage::Unobserved => ('·', Color::DarkGray, "nothing saw it"),
     }
 }
 
-fn of_state(state: ThreadState) -> Color {
+/// The letter of a thread's state in bars, and its ground.
+pub(crate) fn look_of_state(state: ThreadState) -> (char, Color) {
     match state {
-        ThreadState::Running => Color::Green,
-        ThreadState::Runnable => Color::Yellow,
-        ThreadState::FileOp => Color::Cyan,
-        ThreadState::Blocked => Color::Red,
-        ThreadState::Lock => Color::Magenta,
-        ThreadState::Stopped => Color::Blue,
-        ThreadState::Idle => Color::DarkGray,
+        ThreadState::Running => ('C', Color::Green),
+        ThreadState::Runnable => ('R', Color::Yellow),
+        ThreadState::FileOp => ('F', Color::Cyan),
+        ThreadState::Blocked => ('B', Color::Red),
+        ThreadState::Lock => ('L', Color::Magenta),
+        ThreadState::Stopped => ('S', Color::Blue),
+        ThreadState::Idle => ('·', Color::DarkGray),
     }
 }

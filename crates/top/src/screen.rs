@@ -17,7 +17,7 @@ use ratatui::{Frame, Terminal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::keys::Key;
+use crate::keys::{Key, key_of};
 
 /// Whether the terminal is taken: there is but one.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -90,7 +90,7 @@ impl Screen {
         for wait in [Duration::ZERO, wait] {
             await_input(wait)?;
             if event::poll(Duration::ZERO)? {
-                return Ok(Key::of(&event::read()?));
+                return Ok(key_of(&event::read()?));
             }
         }
         Ok(None)

@@ -39,7 +39,8 @@ pub struct State {
     pub(crate) traffic: FileTraffic,
     pub(crate) threads: Threads,
     pub(crate) losses: Losses,
-    pub(crate) overhead: Option<Overhead>,
+    /// What watching costs.
+    pub overhead: Option<Overhead>,
     /// How long after its request's end the last verdict came; none where that says nothing.
     pub(crate) lag: Option<Nanos>,
     /// Whether the broker's process is gone.
@@ -98,11 +99,6 @@ impl State {
         self.threads.reach(self.now);
     }
 
-    /// Says what watching costs.
-    pub fn overhead(&mut self, overhead: Overhead) {
-        self.overhead = Some(overhead);
-    }
-
     /// A copy to look at while the original goes on.
     #[must_use]
     pub fn frozen(&self) -> Self {
@@ -114,7 +110,7 @@ impl State {
             slow: self.slow.clone(),
             roots: self.roots.clone(),
             operations: self.operations.frozen(),
-            traffic: self.traffic.frozen(),
+            traffic: self.traffic.clone(),
             threads: self.threads.clone(),
             losses: self.losses.clone(),
             overhead: self.overhead,
@@ -182,7 +178,8 @@ pub struct Overhead {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses {
     by_kind: BTreeMap<LossKind, u64>,
-    last: Option<Nanos>,
+    /// When anything was lost last.
+    pub(crate) last: Option<Nanos>,
 }
 
 impl Losses {
@@ -195,10 +192,5 @@ impl Losses {
     /// The kinds of which anything was lost.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LossKind, u64)> + '_ {
         self.by_kind.iter().map(|(kind, count)| (*kind, *count)).filter(|(_, count)| *count > 0)
-    }
-
-    /// When anything was lost last.
-    pub(crate) fn last(&self) -> Option<Nanos> {
-        self.last
     }
 }

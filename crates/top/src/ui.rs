@@ -1,15 +1,15 @@
 //! What the user looks at, as a function of keys. Does not draw, and does not read keys.
 
-mod typing;
+pub(crate) mod typing;
 
 use model::Verdict;
 
 use crate::item::RowKey;
-use crate::keys::Key;
+use crate::keys::{INTERRUPT, Key, REDRAW, RESIZED, SUSPEND};
 use crate::listing::Listing;
 use crate::state::State;
 use crate::view::View;
-use typing::Prompt;
+use typing::{Prompt, Purpose};
 
 /// What the user looks at.
 pub struct Ui {
@@ -19,7 +19,7 @@ pub struct Ui {
     /// What was searched for last.
     pub(crate) search: String,
     /// Whether what is shown stands still.
-    pub(crate) paused: bool,
+    pub paused: bool,
     /// Rows of the list, or lines of a text, when it was drawn last.
     pub(crate) page: usize,
     /// What to say until the next key.
@@ -74,21 +74,6 @@ impl Default for Ui {
 }
 
 impl Ui {
-    /// The first view, nothing done to it.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Whether what is shown stands still.
-    pub fn is_paused(&self) -> bool {
-        self.paused
-    }
-
-    /// Says whether what is shown stands still.
-    pub fn set_paused(&mut self, paused: bool) {
-        self.paused = paused;
-    }
-
     #[expect(clippy::indexing_slicing, reason = "there is a listing for every view")]
     pub(crate) fn listing(&self) -> &Listing {
         &self.listings[self.view as usize]
@@ -103,10 +88,10 @@ impl Ui {
     pub fn key(&mut self, key: Key, state: &State) -> Outcome {
         self.said = None;
         match key {
-            Key::Interrupt | Key::F(10) => return Outcome::Quit,
-            Key::Suspend => return Outcome::Suspend,
-            Key::Redraw => return Outcome::Redraw,
-            Key::Resized => return Outcome::Shown,
+            INTERRUPT | Key::F(10) => return Outcome::Quit,
+            SUSPEND => return Outcome::Suspend,
+            REDRAW => return Outcome::Redraw,
+            RESIZED => return Outcome::Shown,
             _ => {}
         }
         match &mut self.mode {
@@ -131,9 +116,11 @@ impl Ui {
             Key::Char('+' | '=') => return Outcome::Faster,
             Key::Char('-') => return Outcome::Slower,
             Key::F(1) | Key::Char('h' | '?') => self.mode = Mode::Help { top: 0 },
-            Key::F(3) | Key::Char('/') => self.mode = Mode::Typing(Prompt::search()),
+            Key::F(3) | Key::Char('/') => {
+                self.mode = Mode::Typing(Prompt::new(Purpose::Search, String::new()));
+            }
             Key::F(4) | Key::Char('\\') => {
-                self.mode = Mode::Typing(Prompt::filter(self.listing().filter.clone()));
+                self.mode = Mode::Typing(Prompt::new(Purpose::Filter, self.listing().filter.clone()));
             }
             Key::F(5 | 6) | Key::Char('>' | '.' | '<' | ',') => {
                 self.mode = Mode::Sort { choice: self.listing().sorted_by };
@@ -148,7 +135,7 @@ impl Ui {
                 listing.descending = !listing.descending;
             }
             Key::Char('t') => self.group(),
-            Key::Char('U') => self.listing_mut().untag_all(),
+            Key::Char('U') => self.listing_mut().tagged.clear(),
             Key::Esc => self.listing_mut().filter.clear(),
             other => self.in_rows(other, state),
         }
@@ -214,7 +201,7 @@ impl Ui {
                 self.show(View::Writes, &file.unwrap_or_default());
             }
             RowKey::Operation(number) => {
-                let operation = state.operations.slowest().find(|op| op.number == number);
+                let operation = state.operations.slowest.iter().find(|op| op.number == number);
                 if let Some(file) = operation.map(|kept| kept.op.file.clone()) {
                     self.listing_mut().group(true);
                     self.show(View::Writes, &file);

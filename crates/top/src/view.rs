@@ -47,13 +47,26 @@ impl View {
     pub(crate) const ALL: [Self; 5] =
         [Self::Requests, Self::Causes, Self::Writes, Self::Files, Self::Threads];
 
-    pub(crate) fn name(self) -> &'static str {
+    /// Its name, what it lists apart and together, and what to say where that is nothing.
+    pub(crate) fn declaration(self) -> (&'static str, [&'static Table; 2], &'static str) {
         match self {
-            Self::Requests => "Requests",
-            Self::Causes => "Causes",
-            Self::Writes => "Writes",
-            Self::Files => "Files",
-            Self::Threads => "Threads",
+            Self::Requests => {
+                ("Requests", [&requests::ALL; 2], "no slow request yet: nothing took that long")
+            }
+            Self::Causes => {
+                ("Causes", [&causes::BY_ROOT, &causes::BY_CAUSE], "nothing has slowed a request down yet")
+            }
+            Self::Writes => (
+                "Writes",
+                [&writes::ONE_BY_ONE, &writes::BY_FILE],
+                "no file operation of the broker was seen yet",
+            ),
+            Self::Files => ("Files", [&files::BY_FILE, &files::BY_KIND], "nothing was read or written yet"),
+            Self::Threads => (
+                "Threads",
+                [&threads::BY_THREAD, &threads::BY_ROLE],
+                "nothing was seen of the broker's threads in the last seconds",
+            ),
         }
     }
 
@@ -65,27 +78,7 @@ impl View {
 
     /// What it lists, apart or together.
     pub(crate) fn table(self, grouped: bool) -> &'static Table {
-        match (self, grouped) {
-            (Self::Requests, _) => &requests::ALL,
-            (Self::Causes, false) => &causes::BY_ROOT,
-            (Self::Causes, true) => &causes::BY_CAUSE,
-            (Self::Writes, false) => &writes::ONE_BY_ONE,
-            (Self::Writes, true) => &writes::BY_FILE,
-            (Self::Files, false) => &files::BY_FILE,
-            (Self::Files, true) => &files::BY_KIND,
-            (Self::Threads, false) => &threads::BY_THREAD,
-            (Self::Threads, true) => &threads::BY_ROLE,
-        }
-    }
-
-    /// What to say where it lists nothing.
-    pub(crate) fn empty(self) -> &'static str {
-        match self {
-            Self::Requests => "no slow request yet: nothing took that long",
-            Self::Causes => "nothing has slowed a request down yet",
-            Self::Writes => "no file operation of the broker was seen yet",
-            Self::Files => "nothing was read or written yet",
-            Self::Threads => "nothing was seen of the broker's threads in the last seconds",
-        }
+        let (_, [apart, together], _) = self.declaration();
+        if grouped { together } else { apart }
     }
 }

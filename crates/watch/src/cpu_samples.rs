@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use model::{CpuSample, Event, LossKind, Nanos, Pid};
+use model::{LossKind, Pid};
 use probes::profile::Sampler;
 
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
@@ -33,15 +33,9 @@ impl Source for CpuSampleSource {
     fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Infallible> {
         let Some(sampler) = &mut self.sampler else { return Ok(()) };
         let mut events = Vec::new();
-        let polled = sampler.poll(&mut |sample| {
-            events.push(Event::CpuSample(Box::new(CpuSample {
-                at: feed.clock.from_monotonic(sample.at_ns),
-                period: Nanos(i64::try_from(sample.period_ns).unwrap_or(i64::MAX)),
-                pid: sample.pid,
-                tid: sample.tid,
-                thread: self.threads.full(sample.tid, sample.thread),
-                stack: sample.stack,
-            })));
+        let polled = sampler.poll(&mut |mut sample| {
+            self.threads.complete(sample.tid, &mut sample.thread);
+            events.push(sample.into());
         });
         self.failed_polls += u64::from(polled.is_err());
         feed.sender.send_all(events);
@@ -57,7 +51,7 @@ impl Source for CpuSampleSource {
         (self.sampler, self.failed_polls) = (None, 0);
         if let Some(pid) = pid {
             self.pid = pid;
-            self.sampler = Sampler::attach(pid, self.hz, false).ok();
+            self.sampler = Sampler::attach(pid, self.hz, feed.clock).ok();
         }
         Ok(true)
     }

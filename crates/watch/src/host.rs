@@ -9,11 +9,7 @@ mod disks;
 mod facts;
 mod figures;
 mod interfaces;
-mod memory;
 mod metrics;
-mod pressure;
-mod process;
-mod tcp;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -90,7 +86,7 @@ impl Sampler {
     fn of(kernel: Kernel, names: NameReader) -> Self {
         Self {
             kernel,
-            figures: Figures::new(),
+            figures: Figures::default(),
             readings: 0,
             broker: None,
             devices: BTreeSet::new(),
@@ -106,18 +102,18 @@ impl Sampler {
         self.survey(broker);
         self.figures.begin(now);
         disks::sample(&self.kernel, &self.devices, &mut self.figures);
-        memory::sample(&self.kernel, &mut self.figures);
-        let mut host = self.figures.of(HostScope::Host, "");
-        pressure::sample(&self.kernel.proc.join("pressure"), "", &mut host);
-        if let Some(&BrokerProcess { pid, .. }) = broker {
-            self.interfaces.sample(&self.kernel, pid, &mut self.figures);
-            self.threads.sample(&self.kernel, pid, &mut self.figures);
-            process::sample(&self.kernel, pid, &mut self.figures);
-            self.cgroup.sample(&mut self.figures);
-            tcp::sample(&self.kernel, pid, &mut self.figures);
+        let pid = broker.map(|broker| broker.pid);
+        let Self { kernel, figures, .. } = self;
+        let mut of_files = |scope| metrics::sample(scope, "", figures, &|file| kernel.file(file, pid));
+        of_files(HostScope::Host);
+        if let Some(pid) = pid {
+            of_files(HostScope::Process);
+            self.interfaces.sample(kernel, pid, figures);
+            self.threads.sample(kernel, pid, figures);
+            self.cgroup.sample(figures);
         }
         self.readings += 1;
-        let mut events = self.figures.take();
+        let mut events = std::mem::take(&mut self.figures.samples);
         let overflow = broker.and_then(|broker| self.accept_queue.sample(&self.kernel, broker.pid, now));
         events.extend(overflow.map(|trouble| Event::TcpEvent(Box::new(trouble))));
         events

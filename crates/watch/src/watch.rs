@@ -179,7 +179,7 @@ impl Watch {
         let Self { queue, feed, sources, supervisor, pauses, .. } = self;
         let mut summary = WatchSummary::default();
         stop_all(sources, &queue, rest, &mut summary);
-        pauses.rest().into_iter().for_each(|pause| rest(Some(Event::JvmPause(Box::new(pause)))));
+        pauses.rest().into_iter().for_each(|pause| rest(Some(pause.into())));
         stop_all(supervisor.into_iter().collect(), &queue, rest, &mut summary);
         (summary.dropped, summary.unreported) = (feed.sender.dropped(), feed.sender.unreported());
         summary
@@ -258,7 +258,7 @@ impl Watch {
 
     /// Also samples what the broker runs, so many times a second on each CPU.
     pub fn sample_cpu(&mut self, pid: Pid, hz: u32) {
-        let sampler = match Sampler::attach(pid, hz, false) {
+        let sampler = match Sampler::attach(pid, hz, self.feed.clock) {
             Ok(sampler) => Some(sampler),
             Err(error) => return self.missing(CPU, &error),
         };
@@ -271,7 +271,7 @@ impl Watch {
     /// Also has the JVM's own probes report its monitors and its pauses, where it has them: waits of at least
     /// this length. They cost a JVM nothing that was started without the flag for them.
     pub fn probe_jvm(&mut self, pid: Pid, min_wait: Duration) {
-        let options = JvmOptions { min_wait, ..JvmOptions::default() };
+        let options = JvmOptions { min_wait, clock: self.feed.clock, ..JvmOptions::default() };
         let (plan, probes) = jvm_probes::attach(pid, &options);
         let mut purposes = plan.hooks.iter().map(jvm_purpose).collect::<Vec<_>>();
         // What lacks the same is said once.

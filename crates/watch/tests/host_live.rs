@@ -1,4 +1,4 @@
-//! Host samples of a device whose load is known: a volume with planted latency under writes that were timed here. Needs
+//! Host samples of a device whose load is known: a volume with injected latency under writes that were timed here. Needs
 //! root, FUSE and `BROKERSCOPE_LIVE_TESTS=1`, and `brokerscope` built (it serves the device); without the variable it
 //! says loudly that it did not run, and with it anything that is missing is a failure.
 
@@ -34,7 +34,7 @@ fn a_devices_figures_are_those_of_its_load() {
     let site = Site::claim().unwrap();
     let mut volume = slow_volume(&site);
     let file = aligned_file(volume.directory());
-    plant(&mut volume);
+    inject(&mut volume);
     let watch = Watch::start(&Options {
         pid: std::process::id(),
         node_id: None,
@@ -69,15 +69,15 @@ fn a_devices_figures_are_those_of_its_load() {
     };
     let util = figures("util_ratio");
     assert!(util.len() >= 4, "{} samples of {device}", util.len());
-    let planted: Vec<_> = writes.iter().map(|&(began, _)| (began, began + DELAY)).collect();
-    let busy = Truth { least: busy_in(&planted, &util), most: busy_in(&writes, &util) };
+    let injected: Vec<_> = writes.iter().map(|&(began, _)| (began, began + DELAY)).collect();
+    let busy = Truth { least: busy_in(&injected, &util), most: busy_in(&writes, &util) };
     busy.holds("util_ratio", &util);
     // One write at a time: the queue is as deep as the device is busy.
     busy.holds("queue_depth", &figures("queue_depth"));
     let mean_ms = |writes: &[(Nanos, Nanos)]| {
         writes.iter().map(|(start, end)| (*end - *start).0 as f64 / 1e6).sum::<f64>() / writes.len() as f64
     };
-    let waits = Truth { least: mean_ms(&planted), most: mean_ms(&writes) };
+    let waits = Truth { least: mean_ms(&injected), most: mean_ms(&writes) };
     waits.holds("write_wait_ms", &figures("write_wait_ms"));
     let bytes = figures("write_bytes_per_second");
     let written = |(start, end, _): Sample| {
@@ -99,7 +99,7 @@ fn busy_in(writes: &[(Nanos, Nanos)], samples: &[Sample]) -> f64 {
     samples.iter().map(shared).sum::<i64>() as f64 / whole as f64
 }
 
-/// What a figure is in truth: the device is busy for at least the planted time, and at most as long as the calls
+/// What a figure is in truth: the device is busy for at least the injected time, and at most as long as the calls
 /// took here, which includes their thread's wait for a processor when they were done.
 struct Truth {
     least: f64,
@@ -123,7 +123,7 @@ fn slow_volume(site: &Site) -> Volume {
 }
 
 /// Every write takes longer but those into the journal: only the load's own are then slow.
-fn plant(volume: &mut Volume) {
+fn inject(volume: &mut Volume) {
     let mut from = 0;
     let mut journal = volume.journal().to_vec();
     journal.sort_by_key(|extent| extent.offset);

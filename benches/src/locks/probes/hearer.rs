@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
-use probes::jvm::{JvmEvent, JvmFacts, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
+use probes::jvm::{JvmFacts, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
 use probes::{Facts, State};
 
 /// As `record` reads.
@@ -63,7 +63,7 @@ impl Hearer {
         let plan = plan.only(|it| matches!(it, JvmPurpose::MonitorWaits | JvmPurpose::MonitorHolders));
         let min_wait = if deed == Action::Count { NEVER } else { Duration::ZERO };
         let (idle, measure) = (deed == Action::Nothing, deed == Action::TellCounted);
-        let options = JvmOptions { min_wait, idle, measure, ring_bytes: RING_BYTES };
+        let options = JvmOptions { min_wait, idle, measure, ring_bytes: RING_BYTES, ..JvmOptions::default() };
         let probes = JvmProbes::attach(&plan, &options).context("the JVM's probes")?;
         let attached = probes.plan();
         ensure!(attached.hooks.iter().all(|hook| hook.state == State::Use), "not attached: {attached:?}");
@@ -97,7 +97,7 @@ fn hear(mut probes: JvmProbes, stop: &AtomicBool) -> anyhow::Result<WaitEvents> 
         let stopping = stop.load(Ordering::Relaxed);
         probes.poll(if stopping { Duration::ZERO } else { POLL }, &mut |event| {
             told += 1;
-            with_holder += u64::from(matches!(event, JvmEvent::MonitorWait(wait) if wait.holder.is_some()));
+            with_holder += u64::from(matches!(event, model::Event::LockWait(wait) if wait.holder.is_some()));
         })?;
         if stopping {
             break;

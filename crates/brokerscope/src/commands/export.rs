@@ -122,7 +122,7 @@ impl Export {
         let config = Config { max_events: config.max_events.min(events as usize), ..config };
         let mut exporter = Exporter::new(config, info, Classifiers { role_of, kind_of });
         if let Some(otlp) = otlp {
-            exporter.send_traces(otlp);
+            exporter.otlp = Some(otlp);
         }
         Ok(exporter)
     }
@@ -149,7 +149,7 @@ fn drop_capabilities() {
 
 /// Waits a while until what is left was sent, and reports what was not.
 fn finish_traces(service: &MetricsService) {
-    let Some(otlp) = service.feed(Exporter::take_traces) else { return };
+    let Some(otlp) = service.feed(|exporter| exporter.otlp.take()) else { return };
     let counts = otlp.close(MAX_TRACE_WAIT);
     let lost = counts.dropped + counts.refused;
     if lost > 0 {
@@ -169,7 +169,7 @@ fn kind_of(path: &str) -> FileKind {
 fn serve(server: Server, exporter: Exporter, measured: bool) -> anyhow::Result<Arc<MetricsService>> {
     let own = OwnProcess::new(measured);
     let service = Arc::new(MetricsService::new(exporter, Box::new(move || own.usage())));
-    let (address, shared) = (server.address(), Arc::clone(&service));
+    let (address, shared) = (server.address, Arc::clone(&service));
     let answer = move || {
         drop_capabilities();
         server.serve(&shared);

@@ -146,14 +146,14 @@ fn show(args: &Top, feed: &mut impl Feed, state: &mut State, stop: &Stop) -> any
     // What is said meanwhile is said when the terminal is back: this is dropped after the screen.
     let said = HeldBack::begin();
     let screen = Screen::take().context(NO_TERMINAL)?;
-    let palette = Palette::new(colour);
-    let mut shown = Display { screen, palette, ui: Ui::new(), frozen: None, drawn: None, ended: false };
+    let palette = Palette { colour };
+    let mut shown = Display { screen, palette, ui: Ui::default(), frozen: None, drawn: None, ended: false };
     let mut overhead = OverheadMeter::default();
     while !shown.ended && !stop.is_due() {
         feed.update(state)?;
         said.fresh().into_iter().for_each(|sentence| state.note(sentence));
         if let Some(overhead) = overhead.read() {
-            state.overhead(overhead);
+            state.overhead = Some(overhead);
         }
         shown.keys(feed, state)?;
         shown.draw_if_due(state)?;
@@ -194,8 +194,8 @@ impl Display {
             Outcome::Shown => {}
             Outcome::Quit => self.ended = true,
             Outcome::Pause => {
-                let paused = !self.ui.is_paused();
-                self.ui.set_paused(paused);
+                let paused = !self.ui.paused;
+                self.ui.paused = paused;
                 self.frozen = (feed.pause(paused) && paused).then(|| Box::new(state.frozen()));
             }
             Outcome::Faster => feed.hasten(2.0),

@@ -1,4 +1,4 @@
-//! Every cause on planted events: it is named where its evidence joins, and not for events of another thread, device,
+//! Every cause on injected events: it is named where its evidence joins, and not for events of another thread, device,
 //! file or time.
 
 use model::{

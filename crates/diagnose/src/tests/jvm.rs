@@ -1,4 +1,4 @@
-//! What the JVM tells: the planted lock, roll, page or stop must be named with its holder, and nothing of another
+//! What the JVM tells: the injected lock, roll, page or stop must be named with its holder, and nothing of another
 //! thread, partition or process.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Causes of what a request waits for outside its own handler: each fires where it was planted, and stays silent where
+//! Causes of what a request waits for outside its own handler: each fires where it was injected, and stays silent where
 //! one link of its evidence is missing.
 
 use model::{

@@ -1,4 +1,4 @@
-//! Stages: each has the time that was planted for it, they add up, and what nobody saw is nobody's.
+//! Stages: each has the time that was injected for it, they add up, and what nobody saw is nobody's.
 
 use model::{Cause, Event, Nanos, Request, SocketOp, SocketOpKind, Stage, Verdict};
 

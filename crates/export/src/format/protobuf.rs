@@ -75,8 +75,8 @@ impl Message {
     /// positive_span = 12; positive_delta = 13 }`, `Bucket { cumulative_count = 1; upper_bound = 2; exemplar = 3 }`,
     /// `BucketSpan { offset = 1; length = 2 }`.
     fn histogram(&mut self, histogram: &Histogram) {
-        self.unsigned(1, histogram.count());
-        self.double(2, histogram.sum());
+        self.unsigned(1, histogram.count);
+        self.double(2, histogram.sum);
         for (bound, count, example) in histogram.buckets() {
             self.message(3, |bucket| {
                 bucket.unsigned(1, count);
@@ -86,11 +86,10 @@ impl Message {
                 }
             });
         }
-        let native = histogram.native();
-        let told = native.spans();
+        let told = histogram.native.spans();
         self.signed(5, SCHEMA.into());
         self.double(6, ZERO_THRESHOLD);
-        self.unsigned(7, native.zero());
+        self.unsigned(7, histogram.native.zero);
         for (gap, length) in told.spans {
             self.message(12, |span| {
                 span.signed(1, gap.into());

@@ -109,9 +109,9 @@ impl Encoder for Text {
             self.end(count as f64, example);
         }
         self.name("_sum", labels, None);
-        self.end(histogram.sum(), None);
+        self.end(histogram.sum, None);
         self.name("_count", labels, None);
-        self.end(histogram.count() as f64, None);
+        self.end(histogram.count as f64, None);
     }
 
     fn finish(mut self: Box<Self>) -> Vec<u8> {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 
 use super::Endpoint;
+use crate::server::left;
 
 /// An answer says little.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
@@ -116,11 +117,6 @@ fn rejected(body: &[u8]) -> u64 {
     let Ok(body) = serde_json::from_slice::<Json>(body) else { return 0 };
     let rejected = body.pointer("/partialSuccess/rejectedSpans");
     rejected.and_then(|number| number.as_u64().or_else(|| number.as_str()?.parse().ok())).unwrap_or(0)
-}
-
-fn left(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 #[cfg(test)]

@@ -36,22 +36,13 @@ impl Default for RetryPolicy {
 
 /// What the thread needs.
 pub(super) struct Sender {
-    endpoint: Endpoint,
-    patience: RetryPolicy,
-    queue: Arc<Queue>,
-    counters: Arc<Counters>,
+    pub(super) endpoint: Endpoint,
+    pub(super) patience: RetryPolicy,
+    pub(super) queue: Arc<Queue>,
+    pub(super) counters: Arc<Counters>,
 }
 
 impl Sender {
-    pub(super) fn new(
-        endpoint: Endpoint,
-        patience: RetryPolicy,
-        queue: Arc<Queue>,
-        counters: Arc<Counters>,
-    ) -> Self {
-        Self { endpoint, patience, queue, counters }
-    }
-
     /// Starts the thread, which does `first` and then sends; it ends with the queue.
     pub(super) fn start(self, first: fn()) -> io::Result<JoinHandle<()>> {
         let run = move || {

@@ -13,7 +13,7 @@ fn serve() -> (SocketAddr, Arc<MetricsService>) {
     let own = || ProcessUsage { resident_bytes: Some(7), ..ProcessUsage::default() };
     let site = Arc::new(MetricsService::new(exporter(), Box::new(own)));
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let (address, shared) = (server.address(), Arc::clone(&site));
+    let (address, shared) = (server.address, Arc::clone(&site));
     std::thread::spawn(move || server.serve(&shared));
     (address, site)
 }

@@ -8,34 +8,30 @@ use super::BrokerOptions;
 /// The file's text; a caller's own properties come last and win, as in java.util.Properties.
 pub(super) fn text(options: &BrokerOptions, log_dir: &Path, port: u16, controller_port: u16) -> String {
     let (address, id) = (options.address, options.node_id);
-    let mut lines: Vec<(String, String)> = vec![
-        pair("process.roles", "broker,controller"),
-        pair("node.id", &id.to_string()),
-        pair("controller.quorum.voters", &format!("{id}@{address}:{controller_port}")),
-        pair("controller.listener.names", "CONTROLLER"),
-        pair("listeners", &format!("PLAINTEXT://{address}:{port},CONTROLLER://{address}:{controller_port}")),
-        pair("advertised.listeners", &format!("PLAINTEXT://{address}:{port}")),
-        pair("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"),
-        pair("inter.broker.listener.name", "PLAINTEXT"),
-        pair("log.dirs", &log_dir.to_string_lossy()),
-        pair("offsets.topic.replication.factor", "1"),
-        pair("offsets.topic.num.partitions", "4"),
-        pair("transaction.state.log.replication.factor", "1"),
-        pair("transaction.state.log.min.isr", "1"),
-        pair("group.initial.rebalance.delay.ms", "0"),
+    let listener = format!("PLAINTEXT://{address}:{port}");
+    let own = [
+        ("process.roles", "broker,controller"),
+        ("node.id", &id.to_string()),
+        ("controller.quorum.voters", &format!("{id}@{address}:{controller_port}")),
+        ("controller.listener.names", "CONTROLLER"),
+        ("listeners", &format!("{listener},CONTROLLER://{address}:{controller_port}")),
+        ("advertised.listeners", &listener),
+        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"),
+        ("inter.broker.listener.name", "PLAINTEXT"),
+        ("log.dirs", &log_dir.to_string_lossy()),
+        ("offsets.topic.replication.factor", "1"),
+        ("offsets.topic.num.partitions", "4"),
+        ("transaction.state.log.replication.factor", "1"),
+        ("transaction.state.log.min.isr", "1"),
+        ("group.initial.rebalance.delay.ms", "0"),
     ];
-    if let Some(metadata) = &options.metadata_dir {
-        lines.push(pair("metadata.log.dir", &metadata.to_string_lossy()));
-    }
-    lines.extend(options.properties.iter().cloned());
-    lines.iter().fold(String::new(), |mut text, (key, value)| {
+    let metadata = options.metadata_dir.as_ref().map(|path| ("metadata.log.dir", path.to_string_lossy()));
+    let metadata = metadata.as_ref().map(|(key, path)| (*key, &**path));
+    let further = options.properties.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    own.into_iter().chain(metadata).chain(further).fold(String::new(), |mut text, (key, value)| {
         let _ = writeln!(text, "{}={}", escape(key, true), escape(value, false));
         text
     })
-}
-
-fn pair(key: &str, value: &str) -> (String, String) {
-    (key.to_owned(), value.to_owned())
 }
 
 /// As java.util.Properties.load reads it: backslash, line ends and leading spaces escaped; in keys also
@@ -96,7 +92,7 @@ mod properties_tests {
     #[test]
     fn the_node_listens_on_loopback_and_own_properties_come_last() {
         let mut options = BrokerOptions::new("/x");
-        options.properties.push(pair("num.io.threads", "3"));
+        options.properties.push(("num.io.threads".to_owned(), "3".to_owned()));
         options.metadata_dir = Some("/meta".into());
         options.node_id = 7;
         let text = text(&options, Path::new("/data"), 1234, 1235);

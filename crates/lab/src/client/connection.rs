@@ -20,7 +20,8 @@ const MAX_RESPONSE_BYTES: u32 = 64 << 20;
 /// A connection; closed when dropped.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    /// The socket, for those who trickle or do not read.
+    pub(crate) stream: TcpStream,
     client_id: String,
     correlation_id: i32,
 }
@@ -28,9 +29,11 @@ pub struct Connection {
 impl Connection {
     /// Connects.
     pub fn open(address: SocketAddr, client_id: impl Into<String>) -> Result<Self, Error> {
-        let doing = format!("connect to the broker on {address}");
         let connected = TcpStream::connect_timeout(&address, TIMEOUT);
-        Self::over(connected.map_err(|source| Error::Io { doing, source })?, client_id)
+        Self::over(
+            connected.map_err(Error::system(&format!("connect to the broker on {address}")))?,
+            client_id,
+        )
     }
 
     /// A client on a connection that is there already.
@@ -41,11 +44,6 @@ impl Connection {
             .and_then(|()| stream.set_write_timeout(Some(TIMEOUT)));
         prepared.map_err(Error::system("prepare a connection to the broker"))?;
         Ok(Self { stream, client_id: client_id.into(), correlation_id: 0 })
-    }
-
-    /// The socket, for those who trickle or do not read.
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
     }
 
     /// The bytes of the next request.
@@ -74,9 +72,9 @@ impl Connection {
     /// As [`Connection::call`], and makes sure that the response reports no error.
     pub fn order(&mut self, request: &Request) -> Result<(), Error> {
         let body = self.call(request)?;
-        match first_error(request.api(), body) {
+        match first_error(request.api, body) {
             Some(0) => Ok(()),
-            code => Err(Error::Unusable(format!("the broker refused {:?}: error {code:?}", request.api()))),
+            code => Err(Error::Unusable(format!("the broker refused {:?}: error {code:?}", request.api))),
         }
     }
 
@@ -89,24 +87,14 @@ impl Connection {
         brought.ok_or_else(|| Error::Unusable("a fetch failed".to_owned()))
     }
 
-    /// Another handle on the same connection, to read responses on another thread.
-    pub fn reader(&self) -> Result<Reader, Error> {
-        self.stream.try_clone().map(Reader).map_err(Error::system("clone a socket"))
+    /// Another handle on the same connection, to [read responses](read_response) on another thread.
+    pub(super) fn reader(&self) -> Result<TcpStream, Error> {
+        self.stream.try_clone().map_err(Error::system("clone a socket"))
     }
 }
 
-/// The reading half of a connection.
-#[derive(Debug)]
-pub struct Reader(TcpStream);
-
-impl Reader {
-    /// As [`Connection::receive`].
-    pub fn receive(&mut self) -> Result<Vec<u8>, Error> {
-        read_response(&mut self.0)
-    }
-}
-
-fn read_response(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
+/// As [`Connection::receive`].
+pub(super) fn read_response(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
     let mut head = [0; 8];
     stream.read_exact(&mut head).map_err(Error::system("read a response"))?;
     let [s0, s1, s2, s3, ..] = head;
@@ -156,7 +144,7 @@ pub(crate) fn connect_with_small_window(address: SocketAddr, bytes: usize) -> Re
         rustix::net::connect(&socket, &address)?;
         Ok(TcpStream::from(socket))
     };
-    connect().map_err(|error| Error::system(&format!("connect to the broker on {address}"))(error.into()))
+    connect().map_err(Error::system(&format!("connect to the broker on {address}")))
 }
 
 /// Writes `bytes` in so many pieces, so that the last leaves `time` after the first.

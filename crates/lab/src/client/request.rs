@@ -28,7 +28,8 @@ const TIMEOUT_MS: i32 = 30_000;
 /// A client's request, without its frame.
 #[derive(Clone, Debug)]
 pub struct Request {
-    api: ApiKey,
+    /// Which API.
+    pub(super) api: ApiKey,
     version: i16,
     body: BytesMut,
 }
@@ -120,11 +121,6 @@ impl Request {
         let entry = EntryData::default().with_entity(vec![entity]).with_ops(vec![op]);
         let request = AlterClientQuotasRequest::default().with_entries(vec![entry]);
         Self::new(ApiKey::AlterClientQuotas, 0, &request)
-    }
-
-    /// Which API.
-    pub(super) fn api(&self) -> ApiKey {
-        self.api
     }
 
     /// The bytes on the wire: size, header, body.

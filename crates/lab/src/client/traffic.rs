@@ -1,7 +1,7 @@
 //! Producers that keep a pace: a connection each, at most so many requests unanswered, bytes that are never the same
 //! twice (a batch is recognised by its checksum).
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fastrand::Rng;
 use kafka_protocol::messages::ApiKey;
 
-use super::connection::{Connection, Reader};
+use super::connection::{Connection, read_response};
 use super::request::{Request, first_error};
 use crate::error::Error;
 
@@ -52,9 +52,14 @@ pub struct Answer {
 /// Producers at work; ended when dropped.
 #[derive(Debug)]
 pub struct Running {
-    over: Arc<AtomicBool>,
-    paused: Arc<AtomicBool>,
+    control: Arc<Control>,
     threads: Vec<JoinHandle<Result<Vec<Answer>, Error>>>,
+}
+
+#[derive(Debug, Default)]
+struct Control {
+    over: AtomicBool,
+    paused: AtomicBool,
 }
 
 impl Traffic {
@@ -63,7 +68,7 @@ impl Traffic {
     /// # Errors
     /// Where one cannot connect.
     pub fn start(&self, address: SocketAddr, rng: &mut Rng) -> Result<Running, Error> {
-        let mut running = Running { over: Arc::default(), paused: Arc::default(), threads: Vec::new() };
+        let mut running = Running { control: Arc::default(), threads: Vec::new() };
         for number in 1..=self.producers {
             let connection = Connection::open(address, format!("{}-{number}", self.client))?;
             let (taken, given_back) = sync_channel(self.in_flight.max(1) as usize);
@@ -72,15 +77,8 @@ impl Traffic {
                 let reader = connection.reader()?;
                 running.threads.push(thread::spawn(move || listen(reader, &heard, &given_back)));
             }
-            let producer = Producer {
-                traffic: self.clone(),
-                connection,
-                rng: rng.fork(),
-                over: Arc::clone(&running.over),
-                paused: Arc::clone(&running.paused),
-                places: taken,
-                told,
-            };
+            let (traffic, rng, control) = (self.clone(), rng.fork(), Arc::clone(&running.control));
+            let producer = Producer { traffic, connection, rng, control, places: taken, told };
             running.threads.push(thread::spawn(move || producer.run().map(|()| Vec::new())));
         }
         Ok(running)
@@ -90,7 +88,7 @@ impl Traffic {
 impl Running {
     /// Has them send nothing, or go on. What is on its way is answered meanwhile.
     pub fn pause(&self, paused: bool) {
-        self.paused.store(paused, Ordering::Relaxed);
+        self.control.paused.store(paused, Ordering::Relaxed);
     }
 
     /// Ends them and returns what they saw, when all that was sent is answered.
@@ -98,7 +96,7 @@ impl Running {
     /// # Errors
     /// Where the broker refused something or went away.
     pub fn stop(mut self) -> Result<Vec<Answer>, Error> {
-        self.over.store(true, Ordering::Relaxed);
+        self.control.over.store(true, Ordering::Relaxed);
         let mut answers = Vec::new();
         for thread in std::mem::take(&mut self.threads) {
             let saw = thread.join();
@@ -110,7 +108,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.control.over.store(true, Ordering::Relaxed);
     }
 }
 
@@ -124,8 +122,7 @@ struct Producer {
     traffic: Traffic,
     connection: Connection,
     rng: Rng,
-    over: Arc<AtomicBool>,
-    paused: Arc<AtomicBool>,
+    control: Arc<Control>,
     /// A place for every request that may be unanswered.
     places: SyncSender<()>,
     told: Sender<PendingRequest>,
@@ -159,10 +156,10 @@ impl Producer {
     fn wait_until(&self, due: Instant) -> bool {
         loop {
             let left = due.saturating_duration_since(Instant::now());
-            if self.over.load(Ordering::Relaxed) {
+            if self.control.over.load(Ordering::Relaxed) {
                 return false;
             }
-            let paused = self.paused.load(Ordering::Relaxed);
+            let paused = self.control.paused.load(Ordering::Relaxed);
             if left.is_zero() && !paused {
                 return true;
             }
@@ -173,13 +170,13 @@ impl Producer {
 
 /// Reads an answer for each request that was reported, until no more are.
 fn listen(
-    mut reader: Reader,
+    mut reader: TcpStream,
     heard: &Receiver<PendingRequest>,
     given_back: &Receiver<()>,
 ) -> Result<Vec<Answer>, Error> {
     let mut answers = Vec::new();
     while let Ok(sent) = heard.recv() {
-        let body = reader.receive()?;
+        let body = read_response(&mut reader)?;
         let latency_ns = i64::try_from(sent.at.elapsed().as_nanos()).unwrap_or(i64::MAX);
         // There is one for each that was reported.
         let _ = given_back.try_recv();

@@ -105,12 +105,9 @@ impl Device {
     }
 
     fn answer(&self) -> Result<Answer, Error> {
-        self.answers.recv_timeout(ANSWER_TIMEOUT).map_err(|silence| match silence {
-            RecvTimeoutError::Timeout => Error::TooSlow {
-                what: "the device's answer".to_owned(),
-                limit: ANSWER_TIMEOUT,
-                hint: String::new(),
-            },
+        let (what, limit, hint) = ("the device's answer".to_owned(), ANSWER_TIMEOUT, String::new());
+        self.answers.recv_timeout(limit).map_err(|silence| match silence {
+            RecvTimeoutError::Timeout => Error::TooSlow { what, limit, hint },
             RecvTimeoutError::Disconnected => Error::Unusable("the device's server has gone".to_owned()),
         })
     }
@@ -130,11 +127,8 @@ fn pipes(process: &mut Process) -> Result<(ChildStdin, Receiver<Answer>), Error>
     };
     let (sender, answers) = channel();
     thread::spawn(move || {
-        for answer in Deserializer::from_reader(BufReader::new(output)).into_iter().map_while(Result::ok) {
-            if sender.send(answer).is_err() {
-                return;
-            }
-        }
+        let read = Deserializer::from_reader(BufReader::new(output)).into_iter();
+        read.map_while(Result::ok).try_for_each(|answer| sender.send(answer))
     });
     Ok((input, answers))
 }

@@ -41,37 +41,6 @@ impl Delay {
     }
 }
 
-/// The rules in force and the chance they draw from.
-#[derive(Debug)]
-pub struct Delays {
-    rules: Vec<Delay>,
-    chance: Rng,
-}
-
-impl Delays {
-    /// No rules; draws follow from `seed` alone.
-    pub fn new(seed: u64) -> Self {
-        Self { rules: Vec::new(), chance: Rng::with_seed(seed) }
-    }
-
-    /// Adds a rule.
-    pub fn add(&mut self, rule: Delay) {
-        self.rules.push(rule);
-    }
-
-    /// Drops all rules.
-    pub fn clear(&mut self) {
-        self.rules.clear();
-    }
-
-    /// How long this operation is held back, in milliseconds: the longest of the rules that apply.
-    pub fn hold_ms(&mut self, direction: Direction, offset: u64, length: u64) -> u64 {
-        let Self { rules, chance } = self;
-        let applying = rules.iter().filter(|rule| rule.applies(direction, offset, length));
-        applying.map(|rule| chance.u64(rule.least_ms..=rule.most_ms.max(rule.least_ms))).max().unwrap_or(0)
-    }
-}
-
 /// How fast a device writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pace {
@@ -88,22 +57,41 @@ impl Pace {
     }
 }
 
-/// A pace in force, and until when what came before keeps the disk busy.
+/// The rules in force, and the chance they draw from.
 #[derive(Debug)]
-pub(crate) struct Busy {
-    pace: Pace,
-    until_us: u64,
+pub(super) struct Delays {
+    pub(super) rules: Vec<Delay>,
+    pub(super) pace: Option<Pace>,
+    chance: Rng,
+    /// Until when writes that came before keep the disk busy, where it has a pace.
+    pub(super) busy_until_us: u64,
 }
 
-impl Busy {
-    pub(crate) fn new(pace: Pace) -> Self {
-        Self { pace, until_us: 0 }
+impl Delays {
+    /// No rules; draws follow from `seed` alone.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { rules: Vec::new(), pace: None, chance: Rng::with_seed(seed), busy_until_us: 0 }
     }
 
-    /// How long a write that comes now takes, its turn included, in microseconds.
-    pub(crate) fn hold_us(&mut self, length: u64, now_us: u64) -> u64 {
-        self.until_us = self.until_us.max(now_us).saturating_add(self.pace.service_us(length));
-        self.until_us - now_us
+    /// How long an operation that comes now is held back, its turn on the disk included. Reads need no turn.
+    pub(super) fn hold(&mut self, direction: Direction, offset: u64, length: u64, now_us: u64) -> Duration {
+        let rules = Duration::from_millis(self.hold_ms(direction, offset, length));
+        match self.pace {
+            Some(pace) if direction == Direction::Write => rules.max(self.turn(pace, length, now_us)),
+            _ => rules,
+        }
+    }
+
+    /// The longest of the rules that apply, in milliseconds.
+    fn hold_ms(&mut self, direction: Direction, offset: u64, length: u64) -> u64 {
+        let Self { rules, chance, .. } = self;
+        let applying = rules.iter().filter(|rule| rule.applies(direction, offset, length));
+        applying.map(|rule| chance.u64(rule.least_ms..=rule.most_ms.max(rule.least_ms))).max().unwrap_or(0)
+    }
+
+    fn turn(&mut self, pace: Pace, length: u64, now_us: u64) -> Duration {
+        self.busy_until_us = self.busy_until_us.max(now_us).saturating_add(pace.service_us(length));
+        Duration::from_micros(self.busy_until_us - now_us)
     }
 }
 
@@ -181,14 +169,14 @@ mod tests {
     #[test]
     fn only_operations_that_touch_the_range_are_held_back() {
         let mut delays = Delays::new(1);
-        delays.add(journal());
+        delays.rules.push(journal());
         for (offset, length, held) in
             [(0, 4096, false), (0, 4097, true), (4096, 1, true), (12_287, 1, true), (12_288, 4096, false)]
         {
             assert_eq!(delays.hold_ms(Direction::Write, offset, length) > 0, held, "{offset}+{length}");
             assert_eq!(delays.hold_ms(Direction::Read, offset, length), 0);
         }
-        delays.clear();
+        delays.rules.clear();
         assert_eq!(delays.hold_ms(Direction::Write, 4096, 1), 0);
     }
 
@@ -196,7 +184,7 @@ mod tests {
     fn delays_stay_in_bounds_and_follow_from_the_seed() {
         let draw = |seed| {
             let mut delays = Delays::new(seed);
-            delays.add(journal());
+            delays.rules.push(journal());
             (0..500).map(|_| delays.hold_ms(Direction::Write, 5000, 10)).collect::<Vec<_>>()
         };
         assert!(draw(7).iter().all(|ms| (120..=400).contains(ms)));
@@ -208,11 +196,11 @@ mod tests {
     #[test]
     fn of_several_rules_the_longest_counts_and_huge_ranges_do_not_overflow() {
         let mut delays = Delays::new(1);
-        delays.add(Delay { length: u64::MAX, least_ms: 5, most_ms: 5, ..journal() });
-        delays.add(Delay { least_ms: 9, most_ms: 9, ..journal() });
+        delays.rules.push(Delay { length: u64::MAX, least_ms: 5, most_ms: 5, ..journal() });
+        delays.rules.push(Delay { least_ms: 9, most_ms: 9, ..journal() });
         assert_eq!(delays.hold_ms(Direction::Write, u64::MAX - 1, u64::MAX), 5);
         assert_eq!(delays.hold_ms(Direction::Write, 4096, 1), 9);
-        delays.add(Delay { least_ms: 0, most_ms: u64::MAX, ..journal() });
+        delays.rules.push(Delay { least_ms: 0, most_ms: u64::MAX, ..journal() });
         delays.hold_ms(Direction::Write, 4096, 1);
     }
 }
@@ -223,18 +211,23 @@ mod pace_tests {
 
     #[test]
     fn writes_wait_for_those_before_them_and_for_no_others() {
-        let mut busy = Busy::new(Pace { write_us: 2_000, bytes_per_second: 1_000_000 });
-        assert_eq!(busy.hold_us(4_000, 100), 6_000);
-        assert_eq!(busy.hold_us(1_000, 100), 9_000, "behind the first");
-        assert_eq!(busy.hold_us(0, 8_100), 3_000, "behind what is left of it");
-        assert_eq!(busy.hold_us(0, 50_000), 2_000, "nothing is left");
+        let mut delays = Delays::new(1);
+        delays.pace = Some(Pace { write_us: 2_000, bytes_per_second: 1_000_000 });
+        let mut hold_us = |direction, length, now_us| delays.hold(direction, 0, length, now_us).as_micros();
+        assert_eq!(hold_us(Direction::Write, 4_000, 100), 6_000);
+        assert_eq!(hold_us(Direction::Write, 1_000, 100), 9_000, "behind the first");
+        assert_eq!(hold_us(Direction::Read, 1_000, 100), 0, "reads need no turn");
+        assert_eq!(hold_us(Direction::Write, 0, 8_100), 3_000, "behind what is left of it");
+        assert_eq!(hold_us(Direction::Write, 0, 50_000), 2_000, "nothing is left");
     }
 
     #[test]
     fn extremes_do_not_overflow() {
-        let mut busy = Busy::new(Pace { write_us: u64::MAX, bytes_per_second: 0 });
-        assert_eq!(busy.hold_us(u64::MAX, 5), u64::MAX - 5);
-        assert_eq!(busy.hold_us(u64::MAX, u64::MAX), 0);
+        let mut delays = Delays::new(1);
+        delays.pace = Some(Pace { write_us: u64::MAX, bytes_per_second: 0 });
+        let mut hold_us = |now_us| delays.hold(Direction::Write, 0, u64::MAX, now_us).as_micros();
+        assert_eq!(hold_us(5), u128::from(u64::MAX - 5));
+        assert_eq!(hold_us(u64::MAX), 0);
     }
 }
 

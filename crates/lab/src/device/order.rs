@@ -6,7 +6,7 @@ use super::delay::{Delay, Direction, Pace};
 
 /// What the server is to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Order {
+pub(super) enum Order {
     /// Add a rule; its window counts from the moment the order is read.
     Delay(Delay),
     /// Do one write after the other, at this pace, beside what the rules say.

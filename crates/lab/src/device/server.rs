@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use fuser::{
 };
 use serde_json::json;
 
-use super::delay::{Busy, DelayLine, Delays, Direction, Pace};
+use super::delay::{DelayLine, Delays, Direction};
 use super::order::{Answer, DeviceOperation, Order};
 use crate::error::Error;
 
@@ -48,8 +48,10 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Error> {
     let path = &arguments.image;
     let backing = OpenOptions::new().read(true).write(true).open(path).map_err(Error::io("open", path))?;
     let size = backing.metadata().map_err(Error::io("look at", path))?.len();
-    let steering = Steering::new(arguments.seed);
-    let image = Image::new(backing, size, Arc::clone(&steering));
+    let steering =
+        Steering { started: Instant::now(), delays: Delays::new(arguments.seed), trace: VecDeque::new() };
+    let steering = Arc::new(Mutex::new(steering));
+    let image = Image { backing, size, steering: Arc::clone(&steering), line: DelayLine::start() };
     let options = [MountOption::FSName("brokerscope-lab".to_owned()), MountOption::NoAtime];
     let mut session = Session::new(image, &arguments.mount, &options)
         .map_err(Error::io("mount a FUSE file system on", &arguments.mount))?;
@@ -58,31 +60,19 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Error> {
     session.run().map_err(Error::io("serve", &arguments.mount))
 }
 
-fn obey(steering: &Steering) {
+fn obey(steering: &Mutex<Steering>) {
     let mut input = std::io::stdin().lock();
     let mut line = String::new();
     loop {
         line.clear();
-        match std::io::Read::take(&mut input, MAX_LINE_BYTES).read_line(&mut line) {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {}
+        if let Ok(0) | Err(_) = input.by_ref().take(MAX_LINE_BYTES).read_line(&mut line) {
+            return;
         }
         answer(&match serde_json::from_str(&line) {
-            Ok(order) => Answer::Done(carry_out(order, steering)),
+            Ok(order) => Answer::Done(lock(steering).carry_out(order)),
             Err(error) => Answer::Refused(error.to_string()),
         });
     }
-}
-
-/// Returns what was served, where that was asked.
-fn carry_out(order: Order, steering: &Steering) -> Vec<DeviceOperation> {
-    match order {
-        Order::Clear => steering.clear(),
-        Order::Pace(pace) => steering.keep(pace),
-        Order::Trace => return steering.take_trace().into(),
-        Order::Delay(rule) => steering.delays().add(rule),
-    }
-    Vec::new()
 }
 
 /// Nobody listening is no error: the lab may be gone.
@@ -103,77 +93,49 @@ const BACKGROUND: u16 = 256;
 const TRACED: usize = 65_536;
 
 /// What the file system and the one who steers it share.
-pub(crate) struct Steering {
+struct Steering {
     started: Instant,
-    delays: Mutex<Delays>,
-    busy: Mutex<Option<Busy>>,
-    trace: Mutex<VecDeque<DeviceOperation>>,
+    delays: Delays,
+    trace: VecDeque<DeviceOperation>,
+}
+
+fn lock(steering: &Mutex<Steering>) -> MutexGuard<'_, Steering> {
+    steering.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Steering {
-    pub(crate) fn new(seed: u64) -> Arc<Self> {
-        let delays = Mutex::new(Delays::new(seed));
-        Arc::new(Self { started: Instant::now(), delays, busy: Mutex::default(), trace: Mutex::default() })
-    }
-
-    pub(crate) fn delays(&self) -> MutexGuard<'_, Delays> {
-        self.delays.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Does one write after the other from now on.
-    pub(crate) fn keep(&self, pace: Pace) {
-        *self.busy() = Some(Busy::new(pace));
-    }
-
-    /// Holds nothing back any more.
-    pub(crate) fn clear(&self) {
-        self.delays().clear();
-        *self.busy() = None;
-    }
-
-    fn busy(&self) -> MutexGuard<'_, Option<Busy>> {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The wait for the disk's turn; reads have none.
-    fn turn(&self, direction: Direction, length: u64) -> Duration {
-        let now_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let mut busy = self.busy();
-        let busy = busy.as_mut().filter(|_| direction == Direction::Write);
-        Duration::from_micros(busy.map_or(0, |busy| busy.hold_us(length, now_us)))
-    }
-
-    /// What was served since the last call, oldest first.
-    pub(crate) fn take_trace(&self) -> VecDeque<DeviceOperation> {
-        std::mem::take(&mut *self.trace.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn hold(&self, direction: Direction, offset: u64, length: u64) -> Duration {
-        let delay = Duration::from_millis(self.delays().hold_ms(direction, offset, length));
-        let hold = delay.max(self.turn(direction, length));
-        let held_ms = u64::try_from(hold.as_millis()).unwrap_or(u64::MAX);
-        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
-        if trace.len() == TRACED {
-            trace.pop_front();
+    /// Returns what was served, where that was asked.
+    fn carry_out(&mut self, order: Order) -> Vec<DeviceOperation> {
+        match order {
+            Order::Clear => (self.delays.rules, self.delays.pace) = (Vec::new(), None),
+            Order::Pace(pace) => (self.delays.pace, self.delays.busy_until_us) = (Some(pace), 0),
+            Order::Delay(rule) => self.delays.rules.push(rule),
+            Order::Trace => return std::mem::take(&mut self.trace).into(),
         }
-        trace.push_back(DeviceOperation { direction, offset, length, held_ms });
+        Vec::new()
+    }
+
+    fn hold(&mut self, direction: Direction, offset: u64, length: u64) -> Duration {
+        let now_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let hold = self.delays.hold(direction, offset, length, now_us);
+        let held_ms = u64::try_from(hold.as_millis()).unwrap_or(u64::MAX);
+        if self.trace.len() == TRACED {
+            self.trace.pop_front();
+        }
+        self.trace.push_back(DeviceOperation { direction, offset, length, held_ms });
         hold
     }
 }
 
 /// The file system over one backing file.
-pub(crate) struct Image {
+struct Image {
     backing: File,
     size: u64,
-    steering: Arc<Steering>,
+    steering: Arc<Mutex<Steering>>,
     line: DelayLine,
 }
 
 impl Image {
-    pub(crate) fn new(backing: File, size: u64, steering: Arc<Steering>) -> Self {
-        Self { backing, size, steering, line: DelayLine::start() }
-    }
-
     fn attributes(&self, inode: u64) -> Option<FileAttr> {
         let (kind, perm, size) = match inode {
             ROOT => (FileType::Directory, 0o700, 0),
@@ -247,7 +209,7 @@ impl Filesystem for Image {
         reply: ReplyData,
     ) {
         let Ok(offset) = u64::try_from(offset) else { return reply.error(libc::EINVAL) };
-        let hold = self.steering.hold(Direction::Read, offset, u64::from(size));
+        let hold = lock(&self.steering).hold(Direction::Read, offset, u64::from(size));
         let answer = self.content(offset, size);
         self.line.after(hold, move || match answer {
             Ok(bytes) => reply.data(&bytes),
@@ -272,7 +234,7 @@ impl Filesystem for Image {
         if offset.saturating_add(length) > self.size {
             return reply.error(libc::ENOSPC);
         }
-        let hold = self.steering.hold(Direction::Write, offset, length);
+        let hold = lock(&self.steering).hold(Direction::Write, offset, length);
         let answer = self.backing.write_all_at(data, offset);
         self.line.after(hold, move || match answer {
             Ok(()) => reply.written(length as u32),

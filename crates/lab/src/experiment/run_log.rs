@@ -11,6 +11,7 @@ use super::load::ClientMetrics;
 use super::machine::Machine;
 use super::setup::Setup;
 use crate::error::Error;
+use crate::files;
 
 const FILE: &str = "experiment.json";
 /// Raised when what is written changes its meaning.
@@ -59,16 +60,6 @@ pub(crate) struct FinishedRun {
 }
 
 impl RunLog {
-    fn new(experiment: &str, machine: Machine) -> Self {
-        Self {
-            version: VERSION,
-            experiment: experiment.to_owned(),
-            machine,
-            runs: Vec::new(),
-            left_out: BTreeMap::new(),
-        }
-    }
-
     /// What is in `directory` of this experiment on this machine; a new one where there is nothing.
     ///
     /// # Errors
@@ -80,14 +71,17 @@ impl RunLog {
         asked: &[RunSpec],
     ) -> Result<Self, Error> {
         let path = directory.join(FILE);
-        let Ok(text) = fs::read(&path) else { return Ok(Self::new(experiment, machine)) };
         let unusable = |why: &str| {
             Error::Unusable(format!(
                 "{}: {why}; give another --keep, or --fresh to drop what is there",
                 path.display()
             ))
         };
-        let found: Self = serde_json::from_slice(&text).map_err(|error| unusable(&error.to_string()))?;
+        let found: Option<Self> = files::read_json(&path).map_err(|error| unusable(&error.to_string()))?;
+        let Some(found) = found else {
+            let (experiment, runs, left_out) = (experiment.to_owned(), Vec::new(), BTreeMap::new());
+            return Ok(Self { version: VERSION, experiment, machine, runs, left_out });
+        };
         if found.version != VERSION || found.experiment != experiment {
             return Err(unusable(&format!("holds `lab {}`, version {}", found.experiment, found.version)));
         }
@@ -122,11 +116,7 @@ impl RunLog {
 
     /// Writes it whole or not at all.
     pub(crate) fn write(&self, directory: &Path) -> Result<(), Error> {
-        let text =
-            serde_json::to_vec_pretty(self).map_err(|error| Error::Unusable(format!("{FILE}: {error}")))?;
-        let (path, fresh) = (directory.join(FILE), directory.join("experiment.json.new"));
-        fs::write(&fresh, text).map_err(Error::io("write", &fresh))?;
-        fs::rename(&fresh, &path).map_err(Error::io("write", &path))
+        files::write_json(&directory.join(FILE), self)
     }
 }
 
@@ -138,15 +128,12 @@ pub(crate) fn recording(directory: &Path, id: &str, repetition: u32) -> PathBuf 
 /// Drops an experiment: its account, and the recordings of the runs that it reports.
 pub(crate) fn forget(directory: &Path) -> Result<(), Error> {
     let path = directory.join(FILE);
-    let Ok(text) = fs::read(&path) else { return Ok(()) };
-    let found: Result<RunLog, _> = serde_json::from_slice(&text);
-    for done in found.map(|run_log| run_log.runs).unwrap_or_default() {
-        let recording = recording(directory, &done.asked.setup.id, done.repetition);
-        if recording.exists() {
-            fs::remove_dir_all(&recording).map_err(Error::io("remove", &recording))?;
-        }
+    // What cannot be read is dropped too, without the recordings that it may report.
+    let found: Option<RunLog> = files::read_json(&path).unwrap_or_default();
+    for done in found.into_iter().flat_map(|run_log| run_log.runs) {
+        files::remove(&recording(directory, &done.asked.setup.id, done.repetition))?;
     }
-    fs::remove_file(&path).map_err(Error::io("remove", &path))
+    if path.exists() { fs::remove_file(&path).map_err(Error::io("remove", &path)) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -1,26 +1,19 @@
 //! The order of the runs of an experiment, how long they take, and how far it is.
 
-use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use super::run_log::RunLog;
 use crate::error::Error;
 use crate::session::Interrupt;
 
-/// One run: which configuration, and which time it is, from 1 on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Run {
-    pub(crate) setup: usize,
-    pub(crate) repetition: u32,
-}
-
-/// All runs: every configuration once before any is run again, so that what changes on the machine meanwhile changes
-/// for all alike, and each time another one first, so that none always follows the same one's remains.
-pub(crate) fn order(setups: usize, repetitions: u32) -> Vec<Run> {
+/// All runs, each a configuration and which time it is, from 1 on: every configuration once before any is run again, so
+/// that what changes on the machine meanwhile changes for all alike, and each time another one first, so that none always
+/// follows the same one's remains.
+pub(crate) fn order<T>(setups: &[T], repetitions: u32) -> Vec<(&T, u32)> {
     let round = |repetition: u32| {
-        let mut indices: VecDeque<usize> = (0..setups).collect();
-        indices.rotate_left((repetition as usize - 1).checked_rem(setups).unwrap_or(0));
-        indices.into_iter().map(move |setup| Run { setup, repetition })
+        let (behind, first) = setups.split_at((repetition as usize - 1) % setups.len().max(1));
+        first.iter().chain(behind).map(move |setup| (setup, repetition))
     };
     (1..=repetitions).flat_map(round).collect()
 }
@@ -29,34 +22,27 @@ pub(crate) fn order(setups: usize, repetitions: u32) -> Vec<Run> {
 #[derive(Clone, Debug)]
 pub(crate) struct Estimate {
     guess: Duration,
-    took: Vec<Duration>,
+    /// How long each took.
+    pub(crate) took: Vec<Duration>,
 }
 
 impl Estimate {
-    /// What is known before the first run: the load's time, and what setting up and taking down takes.
-    pub(crate) fn of(load: Duration, took: Vec<Duration>) -> Self {
-        Self { guess: load + AROUND, took }
-    }
-
-    /// A run has taken so long.
-    pub(crate) fn learn(&mut self, took: Duration) {
-        self.took.push(took);
-    }
-
-    /// One run.
-    pub(crate) fn each(&self) -> Duration {
-        let count = u32::try_from(self.took.len()).unwrap_or(u32::MAX);
-        self.took.iter().sum::<Duration>().checked_div(count).unwrap_or(self.guess)
+    /// What is known before the first run of these: the load's time, and what setting up and taking down takes.
+    pub(crate) fn of(load: Duration, run_log: &RunLog) -> Self {
+        let took = run_log.runs.iter().map(|done| Duration::from_secs_f64(done.took_s.clamp(0.0, 1e6)));
+        Self { guess: load + AROUND, took: took.collect() }
     }
 
     /// So many runs.
     pub(crate) fn of_runs(&self, count: usize) -> Duration {
-        self.each() * u32::try_from(count).unwrap_or(u32::MAX)
+        let made = u32::try_from(self.took.len()).unwrap_or(u32::MAX);
+        let each = self.took.iter().sum::<Duration>().checked_div(made).unwrap_or(self.guess);
+        each * u32::try_from(count).unwrap_or(u32::MAX)
     }
 }
 
 /// What a run takes beside its load: making a file system, starting a broker, warming it up, a recorder, and the end.
-pub(crate) const AROUND: Duration = Duration::from_secs(16);
+const AROUND: Duration = Duration::from_secs(16);
 
 /// How often the bar is drawn again.
 const REDRAWN: Duration = Duration::from_millis(500);
@@ -112,28 +98,22 @@ pub(crate) fn roughly(time: Duration) -> String {
 }
 
 #[cfg(test)]
-mod course_tests {
+mod order_tests {
     use super::*;
 
     #[test]
     fn each_configuration_is_run_once_before_any_is_run_again() {
-        let runs = order(3, 2);
-        let of = |repetition| -> Vec<usize> {
-            runs.iter().filter(|run| run.repetition == repetition).map(|run| run.setup).collect()
-        };
-        assert_eq!(runs.len(), 6);
-        assert!(runs.windows(2).all(|pair| pair[0].repetition <= pair[1].repetition));
-        assert_eq!((of(1), of(2)), (vec![0, 1, 2], vec![1, 2, 0]));
-        assert!(order(0, 3).is_empty() && order(3, 0).is_empty());
+        let runs = order(&['a', 'b', 'c'], 2);
+        assert_eq!(runs, [(&'a', 1), (&'b', 1), (&'c', 1), (&'b', 2), (&'c', 2), (&'a', 2)]);
+        assert!(order::<char>(&[], 3).is_empty() && order(&['a'], 0).is_empty());
     }
 
     #[test]
     fn a_guess_gives_way_to_what_runs_took() {
-        let mut estimate = Estimate::of(Duration::from_secs(24), Vec::new());
-        assert_eq!(estimate.of_runs(3), Duration::from_secs(3 * (24 + AROUND.as_secs())));
-        estimate.learn(Duration::from_secs(30));
-        estimate.learn(Duration::from_secs(50));
-        assert_eq!(estimate.each(), Duration::from_secs(40));
+        let mut estimate = Estimate { guess: Duration::from_secs(40), took: Vec::new() };
+        assert_eq!(estimate.of_runs(3), Duration::from_secs(120));
+        estimate.took = vec![Duration::from_secs(30), Duration::from_secs(50)];
+        assert_eq!(estimate.of_runs(2), Duration::from_secs(80));
         assert_eq!(estimate.of_runs(0), Duration::ZERO);
     }
 }

@@ -2,7 +2,6 @@
 //! hangs on its own site and is taken down with it, also after a failure or an interruption.
 
 use std::fs;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,10 +13,10 @@ use crate::broker::{Broker, BrokerOptions};
 use crate::client::{Connection, Topic, create_topic, now_ns};
 use crate::device::DeviceOptions;
 use crate::error::Error;
+use crate::files;
 use crate::kafka::Kafka;
 use crate::net::{Network, Place};
-use crate::observer::Observer;
-use crate::session::Interrupt;
+use crate::session::{Interrupt, Session};
 use crate::site::Site;
 use crate::sysctl::Sysctl;
 use crate::volume::{DirtyLimit, Volume, VolumeOptions};
@@ -25,17 +24,10 @@ use crate::volume::{DirtyLimit, Volume, VolumeOptions};
 /// The broker's number in a network of two.
 const HOST: u8 = 1;
 
-/// What all runs share.
-pub(crate) struct Context<'a> {
-    pub(crate) kafka: &'a Kafka,
-    pub(crate) observer: &'a Observer,
-    pub(crate) interrupt: &'a Interrupt,
-}
-
 /// How a run went.
 pub(crate) enum Outcome {
     /// It was measured.
-    Measured(Box<RunData>),
+    Measured(RunData),
     /// There is no such file system here, or no device, and this is why.
     Impossible(String),
 }
@@ -51,19 +43,25 @@ pub(crate) struct RunData {
 ///
 /// # Errors
 /// Where something failed that is no matter of the configuration; nothing stays behind.
-pub(crate) fn run(asked: &RunSpec, recording: &Path, context: &Context) -> Result<Outcome, Error> {
+pub(crate) fn run(
+    asked: &RunSpec,
+    recording: &Path,
+    kafka: &Kafka,
+    session: &Session,
+) -> Result<Outcome, Error> {
     let site = Site::claim()?;
-    let volumes = match prepare_volumes(&asked.setup, asked.seed, &site, context) {
+    let volumes = match prepare_volumes(&asked.setup, asked.seed, &site, &session.interrupt) {
         Ok(volumes) => volumes,
         Err(error) => {
-            context.interrupt.check()?;
-            return Ok(Outcome::Impossible(one_line(&error.to_string())));
+            session.interrupt.check()?;
+            let why = error.to_string();
+            return Ok(Outcome::Impossible(why.split_whitespace().collect::<Vec<_>>().join(" ")));
         }
     };
-    let mut test_bed = TestBed::set(&asked.setup, volumes, site, context)?;
-    let seen = test_bed.measure(asked, recording, context)?;
+    let mut test_bed = TestBed::set(&asked.setup, volumes, site, kafka, &session.interrupt)?;
+    let seen = test_bed.measure(asked, recording, kafka, session)?;
     test_bed.take_down()?;
-    Ok(Outcome::Measured(Box::new(seen)))
+    Ok(Outcome::Measured(seen))
 }
 
 /// A broker on its file systems. Fields are dropped in their order.
@@ -78,7 +76,12 @@ struct TestBed {
     site: Site,
 }
 
-fn prepare_volumes(setup: &Setup, seed: u64, site: &Site, context: &Context) -> Result<Vec<Volume>, Error> {
+fn prepare_volumes(
+    setup: &Setup,
+    seed: u64,
+    site: &Site,
+    interrupt: &Interrupt,
+) -> Result<Vec<Volume>, Error> {
     let ground = &setup.ground;
     let options = VolumeOptions {
         device: DeviceOptions { size_bytes: ground.size_bytes, seed },
@@ -86,21 +89,27 @@ fn prepare_volumes(setup: &Setup, seed: u64, site: &Site, context: &Context) -> 
         mount_options: ground.mount_options.clone(),
     };
     let prepare = |number| {
-        context.interrupt.check()?;
+        interrupt.check()?;
         Volume::prepare_another(site, number, &options)
     };
     (1..=ground.volumes).map(prepare).collect()
 }
 
 impl TestBed {
-    fn set(setup: &Setup, volumes: Vec<Volume>, site: Site, context: &Context) -> Result<Self, Error> {
-        context.interrupt.check()?;
-        let sysctls: Result<Vec<Sysctl>, Error> =
-            setup.sysctls.iter().map(|(name, value)| Sysctl::set(site.path(), name, value)).collect();
+    fn set(
+        setup: &Setup,
+        volumes: Vec<Volume>,
+        site: Site,
+        kafka: &Kafka,
+        interrupt: &Interrupt,
+    ) -> Result<Self, Error> {
+        interrupt.check()?;
+        let sysctls = setup.sysctls.iter().map(|(name, value)| Sysctl::set(site.path(), name, value));
+        let sysctls = sysctls.collect::<Result<_, Error>>()?;
         let limited = setup.ground.dirty_bytes.into_iter().flat_map(|bytes| {
             volumes.iter().map(move |volume| DirtyLimit::set(volume.device_number()?, bytes))
         });
-        let limits: Result<Vec<DirtyLimit>, Error> = limited.collect();
+        let limits = limited.collect::<Result<_, Error>>()?;
         let network = match setup.network {
             Between::Loopback => None,
             Between::Link { mtu } => {
@@ -109,10 +118,15 @@ impl TestBed {
                 Some(network)
             }
         };
-        let options = broker_options(setup, &volumes, network.as_ref(), &site, context)?;
-        let broker = Broker::start(context.kafka, options)?;
-        let test_bed = Self { broker, network, sysctls: sysctls?, limits: limits?, volumes, site };
-        test_bed.create_topics(setup, context.interrupt)?;
+        let mut options = BrokerOptions::of_site(&site, "broker", interrupt)?;
+        options.properties.clone_from(&setup.properties);
+        set_log_dirs(&mut options, &volumes)?;
+        if let Some(network) = &network {
+            options.join(network, HOST)?;
+        }
+        let broker = Broker::start(kafka, options)?;
+        let test_bed = Self { broker, network, sysctls, limits, volumes, site };
+        test_bed.create_topics(setup, interrupt)?;
         Ok(test_bed)
     }
 
@@ -131,19 +145,23 @@ impl TestBed {
     }
 
     /// Slows the devices down, warms the broker up, records it, and returns what its clients saw meanwhile.
-    fn measure(&mut self, asked: &RunSpec, recording: &Path, context: &Context) -> Result<RunData, Error> {
+    fn measure(
+        &mut self,
+        asked: &RunSpec,
+        recording: &Path,
+        kafka: &Kafka,
+        Session { interrupt, observer, .. }: &Session,
+    ) -> Result<RunData, Error> {
         for volume in &mut self.volumes {
             volume.device().keep(asked.setup.ground.pace)?;
         }
-        let from =
-            Clients { place: &self.clients(), broker: &self.broker, kafka: context.kafka, site: &self.site };
+        let from = Clients { place: &self.clients(), broker: &self.broker, kafka, site: &self.site };
         let mut driving = Driving::start(asked, &from)?;
-        context.interrupt.sleep(Duration::from_secs(asked.setup.warm_up_s))?;
-        let recorder = context.observer.record(recording, self.broker.pid, self.site.path())?;
+        interrupt.sleep(Duration::from_secs(asked.setup.warm_up_s))?;
+        let recorder = observer.record(recording, self.broker.pid, self.site.path())?;
         driving.measure();
         let start_ns = now_ns();
-        let seconds = Duration::from_secs(asked.seconds);
-        schedule::watch(seconds, context.interrupt, || driving.check())?;
+        schedule::watch(Duration::from_secs(asked.seconds), interrupt, || driving.check())?;
         let end_ns = now_ns();
         recorder.stop()?;
         let measured = driving.stop((start_ns, end_ns), asked.slo_ms)?;
@@ -167,36 +185,14 @@ impl TestBed {
     }
 }
 
-fn broker_options(
-    setup: &Setup,
-    volumes: &[Volume],
-    network: Option<&Network>,
-    site: &Site,
-    context: &Context,
-) -> Result<BrokerOptions, Error> {
-    let mut options = BrokerOptions::new(site.directory("broker")?);
+/// A log directory on each volume.
+fn set_log_dirs(options: &mut BrokerOptions, volumes: &[Volume]) -> Result<(), Error> {
     let log_dirs: Vec<PathBuf> = volumes.iter().map(|volume| volume.directory().join("data")).collect();
+    log_dirs.iter().try_for_each(|directory| files::make(directory))?;
     options.log_dir = log_dirs.first().cloned();
-    // The metadata log's fsync every half second would make commits that no broker apart from the controller has.
-    options.metadata_dir = Some(site.directory("metadata")?);
-    options.properties.clone_from(&setup.properties);
-    if log_dirs.len() > 1 {
-        for directory in &log_dirs {
-            fs::create_dir_all(directory).map_err(Error::io("make", directory))?;
-        }
-        let all: Vec<String> = log_dirs.iter().map(|path| path.display().to_string()).collect();
-        options.properties.push(("log.dirs".to_owned(), all.join(",")));
-    }
-    if let Some(network) = network {
-        let host = network.host(HOST);
-        options.place = host.ok_or_else(|| Error::Unusable("a network without a host".to_owned()))?;
-        options.address = Network::address(HOST);
-    } else {
-        options.address = Ipv4Addr::LOCALHOST;
-    }
-    options.site = Some(site.path().to_owned());
-    options.interrupt = context.interrupt.clone();
-    Ok(options)
+    let all: Vec<String> = log_dirs.iter().map(|path| path.display().to_string()).collect();
+    options.properties.push(("log.dirs".to_owned(), all.join(",")));
+    Ok(())
 }
 
 /// The kernel's own counts since the device was mounted: jbd2's transactions (`jbd2_seq_info_show`,
@@ -210,8 +206,4 @@ fn commits(device: &str) -> Vec<String> {
     let fast: Vec<&str> = fast.lines().skip(1).take(2).map(str::trim).collect();
     let fast = (!fast.is_empty()).then(|| format!("fast commits: {}", fast.join(", ")));
     first.into_iter().chain(fast).collect()
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

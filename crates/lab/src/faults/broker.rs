@@ -6,12 +6,10 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::plan::{
-    Declaration, Fault, Injection, OpenWindow, Proof, Truth, describe, slower_than, standard_load,
+    Fault, Injection, OpenWindow, Proof, Truth, describe, prepared, slower_than, standard_load,
 };
-use super::prepared;
 use super::test_bed::{BrokerAccess, TestBed};
 use crate::background::in_parallel;
-use crate::broker::BrokerOptions;
 use crate::client::{Connection, Request, Topic, Traffic, wait_for_close, words};
 use crate::error::Error;
 
@@ -20,32 +18,17 @@ use crate::error::Error;
 ///
 /// Truth: `quota` for that client's slow requests: they lie in the socket while the channel is muted. The others are
 /// not slowed.
-#[derive(Default)]
-pub(super) struct Quota {
-    windows: u32,
-}
-
-const LIMITED: &str = "limited";
-const QUOTA: &str = "producer_byte_rate";
-
-impl Fault for Quota {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "quota",
-            story: "a client id sends more than its quota",
-            shares: true,
-            threshold_ms: (40, 100),
-            truths: || vec![Truth::of(&["quota"]).through(&["quota"]).client(LIMITED)],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
-        let OpenWindow { bed, rng, traffic, threshold_ms, .. } = window;
-        // Its client id is new: a quota looks back some seconds.
-        self.windows += 1;
+pub(super) const QUOTA: Fault = Fault {
+    name: "quota",
+    story: "a client id sends more than its quota",
+    shares: true,
+    threshold_ms: (40, 100),
+    truths: || vec![Truth::of(&["quota"]).through(&["quota"]).client(LIMITED)],
+    inject: |window| {
+        let OpenWindow { bed, rng, traffic, start_ns, threshold_ms, .. } = window;
         let limited = Traffic {
-            client: format!("{LIMITED}-{}", self.windows),
+            // It is new: a quota looks back some seconds.
+            client: format!("{LIMITED}-{start_ns}"),
             producers: 1,
             per_second: rng.u32(30..=60),
             record_bytes: rng.u32(1_000..=4_000),
@@ -57,47 +40,39 @@ impl Fault for Quota {
         let bytes_per_second = sent / rng.u64(8..=14);
         let client_id = format!("{}-1", limited.client);
         let mut admin = bed.connect("lab-admin")?;
-        admin.order(&Request::alter_quota(&client_id, QUOTA, Some(bytes_per_second as f64)))?;
+        admin.order(&Request::alter_quota(&client_id, RATE, Some(bytes_per_second as f64)))?;
         let slowed = bed.produce(&limited, rng)?;
         bed.sleep(Duration::from_millis(rng.u64(3_000..=4_000)))?;
         let answers = slowed.stop()?;
-        admin.order(&Request::alter_quota(&client_id, QUOTA, None))?;
+        admin.order(&Request::alter_quota(&client_id, RATE, None))?;
         let slow = slower_than(&answers, *threshold_ms);
         Ok(Injection {
             parameters: format!("{bytes_per_second} B/s allowed; {}; beside", describe(&limited)),
             proof: Proof::Counted(slow, "requests of the limited client that it saw slow"),
         })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
+
+const LIMITED: &str = "limited";
+const RATE: &str = "producer_byte_rate";
 
 /// Batches that the broker compresses again, because their topic's `compression.type` is not the producer's.
 ///
 /// Truth: `recompression` for these requests: the handler is on the CPU until the batch is as it will be written. The
 /// others are few, and there are handlers enough for them.
-#[derive(Default)]
-pub(super) struct Recompression {
-    codec: Option<Codec>,
-}
-
-impl Fault for Recompression {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "recompression",
-            story: "the broker compresses large batches again",
-            shares: true,
-            load: |rng| Traffic { producers: 2, per_second: 30, ..standard_load(rng) },
-            truths: || vec![Truth::of(&["recompression"]).client(COMPRESSED_CLIENT)],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn prepare(&mut self, bed: &mut TestBed, rng: &mut Rng) -> Result<(), Error> {
-        self.codec = Some(Codec::prepare(bed, 1, rng)?);
+pub(super) const RECOMPRESSION: Fault = Fault {
+    name: "recompression",
+    story: "the broker compresses large batches again",
+    shares: true,
+    load: |rng| Traffic { producers: 2, per_second: 30, ..standard_load(rng) },
+    truths: || vec![Truth::of(&["recompression"]).client(COMPRESSED_CLIENT)],
+    prepare: |bed, tools, rng| {
+        tools.codec = Some(Codec::prepare(bed, 1, rng)?);
         Ok(())
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
-        let codec = prepared(self.codec.as_ref())?;
+    },
+    inject: |window| {
+        let codec = *prepared(window.tools.codec.as_ref())?;
         let mut producer = RawProducer::new(&window.bed.access(), 0, window.rng)?;
         let (mut said, mut slow) = (Vec::new(), 0);
         for _ in 0..window.rng.u64(3..=6) {
@@ -110,68 +85,56 @@ impl Fault for Recompression {
             parameters: format!("{codec}: {}; beside", said.join(", ")),
             proof: Proof::Counted(slow, "batches that took long to compress"),
         })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
 
 /// One or two request handlers, and clients that keep all of them busy with batches to be compressed again, while others
 /// have small requests.
 ///
 /// Truth: `handlers-busy` for the small requests, anywhere in the chain, or what the handlers were busy with as their root:
 /// `recompression`. The large ones wait for a handler too, behind each other.
-#[derive(Default)]
-pub(super) struct HandlersBusy {
-    handlers: u32,
-    codec: Option<Codec>,
-}
-
-impl Fault for HandlersBusy {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "handlers-busy",
-            story: "every request handler is busy with a large batch",
-            load: |rng| Traffic { per_second: 30, ..standard_load(rng) },
-            truths: || {
-                vec![
-                    Truth::of(&["recompression"]).through(&["handlers-busy"]).client(COMPRESSED_CLIENT),
-                    Truth::of(&["handlers-busy", "recompression"]).through(&["handlers-busy"]),
-                ]
-            },
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn configure(&mut self, options: &mut BrokerOptions, rng: &mut Rng) -> Result<(), Error> {
-        self.handlers = rng.u32(1..=2);
-        options.properties.push(("num.io.threads".to_owned(), self.handlers.to_string()));
+pub(super) const HANDLERS_BUSY: Fault = Fault {
+    name: "handlers-busy",
+    story: "every request handler is busy with a large batch",
+    load: |rng| Traffic { per_second: 30, ..standard_load(rng) },
+    truths: || {
+        vec![
+            Truth::of(&["recompression"]).through(&["handlers-busy"]).client(COMPRESSED_CLIENT),
+            Truth::of(&["handlers-busy", "recompression"]).through(&["handlers-busy"]),
+        ]
+    },
+    configure: |options, tools, rng| {
+        tools.handlers = rng.u32(1..=2);
+        options.properties.push(("num.io.threads".to_owned(), tools.handlers.to_string()));
         Ok(())
-    }
-
-    fn prepare(&mut self, bed: &mut TestBed, rng: &mut Rng) -> Result<(), Error> {
-        self.codec = Some(Codec::prepare(bed, self.handlers, rng)?);
+    },
+    prepare: |bed, tools, rng| {
+        tools.codec = Some(Codec::prepare(bed, tools.handlers, rng)?);
         Ok(())
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
-        let codec = prepared(self.codec.as_ref())?;
-        let OpenWindow { bed, rng, .. } = window;
+    },
+    inject: |window| {
+        let OpenWindow { bed, tools, rng, .. } = window;
+        let codec = prepared(tools.codec.as_ref())?;
         let (requests, apart_ms) = (rng.u64(3..=5), rng.u64(50..=250));
         let mut busy_ms = Vec::new();
         for _ in 0..requests {
             // Those of several handlers compress in parallel, on the same processors.
-            let bytes = codec.batch_bytes(rng) / (2 * self.handlers as usize);
+            let bytes = codec.batch_bytes(rng) / (2 * tools.handlers as usize);
             let producers: Result<Vec<RawProducer>, Error> =
-                (0..self.handlers).map(|number| RawProducer::new(&bed.access(), number, rng)).collect();
+                (0..tools.handlers).map(|number| RawProducer::new(&bed.access(), number, rng)).collect();
             let took: Result<Vec<u128>, Error> =
                 in_parallel(producers?, |mut producer| producer.send(bytes)).into_iter().collect();
             busy_ms.push(took?.into_iter().min().unwrap_or_default());
             bed.sleep(Duration::from_millis(apart_ms))?;
         }
         Ok(Injection {
-            parameters: format!("{} handler(s), busy for {busy_ms:?} ms with {codec}", self.handlers),
+            parameters: format!("{} handler(s), busy for {busy_ms:?} ms with {codec}", tools.handlers),
             proof: Proof::SlowRequests,
         })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
 
 /// A topic whose compression is not its producers': the broker compresses every batch again, on a request handler.
 const COMPRESSED: &str = "packed";
@@ -179,7 +142,7 @@ const COMPRESSED_CLIENT: &str = "packer";
 
 /// How that topic compresses.
 #[derive(Clone, Copy, Debug)]
-struct Codec {
+pub(super) struct Codec {
     name: &'static str,
     level: u32,
 }
@@ -248,39 +211,18 @@ impl RawProducer {
 ///
 /// Truth: `network-threads-busy` for every slow produce request: it lay in its socket, whole, while the thread that
 /// should have read it was on the CPU.
-pub(super) struct NetworkThreadsBusy;
-
-/// A heap of which all that is made of such a request is young garbage.
-const HEAP: [&str; 5] = ["-XX:-UseG1GC", "-XX:+UseParallelGC", "-Xms4g", "-Xmx4g", "-Xmn3g"];
-/// Until what has been sent has been read.
-const SETTLED: Duration = Duration::from_millis(60);
-/// Metadata, version 1: an array of names.
-const HEAD: &[u8] = b"\0\x03\0\x01\0\0\0\x01\0\x07babbler";
-
-impl Fault for NetworkThreadsBusy {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "network-threads-busy",
-            story: "the only network thread takes large requests apart",
-            properties: &[("num.network.threads", "1"), ("socket.request.max.bytes", "104857600")],
-            truths: || {
-                vec![Truth::of(&["network-threads-busy"]).through(&["network-threads-busy"]).api("PRODUCE")]
-            },
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Rng) -> Result<(), Error> {
+pub(super) const NETWORK_THREADS_BUSY: Fault = Fault {
+    name: "network-threads-busy",
+    story: "the only network thread takes large requests apart",
+    properties: &[("num.network.threads", "1"), ("socket.request.max.bytes", "104857600")],
+    truths: || vec![Truth::of(&["network-threads-busy"]).through(&["network-threads-busy"]).api("PRODUCE")],
+    configure: |options, _, _| {
         options.jvm_arguments.extend(HEAP.map(str::to_owned));
         Ok(())
-    }
-
-    /// The compiler has had its way with the loop before anything is recorded.
-    fn prepare(&mut self, bed: &mut TestBed, _: &mut Rng) -> Result<(), Error> {
-        (0..3).try_for_each(|_| send_huge_requests(bed, 2, 200_000).map(drop))
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
+    },
+    // The compiler has had its way with the loop before anything is recorded.
+    prepare: |bed, _, _| (0..3).try_for_each(|_| send_huge_requests(bed, 2, 200_000).map(drop)),
+    inject: |window| {
         let OpenWindow { bed, rng, .. } = window;
         let (times, requests) = (rng.u32(3..=4), rng.u32(3..=6));
         let names = rng.u32(600_000..=1_000_000);
@@ -295,8 +237,16 @@ impl Fault for NetworkThreadsBusy {
             ),
             proof: Proof::SlowRequests,
         })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
+
+/// A heap of which all that is made of such a request is young garbage.
+const HEAP: [&str; 5] = ["-XX:-UseG1GC", "-XX:+UseParallelGC", "-Xms4g", "-Xmx4g", "-Xmn3g"];
+/// Until what has been sent has been read.
+const SETTLED: Duration = Duration::from_millis(60);
+/// Metadata, version 1: an array of names.
+const HEAD: &[u8] = b"\0\x03\0\x01\0\0\0\x01\0\x07babbler";
 
 /// Sends so many requests at once, each of so many empty names, one short of what it promises; returns how long the broker
 /// took to hang up on all.
@@ -305,7 +255,7 @@ fn send_huge_requests(bed: &TestBed, requests: u32, names: u32) -> Result<Durati
     let mut frame = [&size.to_be_bytes(), HEAD, &(names + 1).to_be_bytes()].concat();
     frame.resize(size as usize + 4, 0);
     let give = |connection: &Connection, bytes: &[u8]| {
-        connection.stream().write_all(bytes).map_err(Error::system("send a request"))
+        (&connection.stream).write_all(bytes).map_err(Error::system("send a request"))
     };
     let connections: Result<Vec<Connection>, Error> = (0..requests).map(|_| bed.connect("babbler")).collect();
     let connections = connections?;
@@ -315,6 +265,6 @@ fn send_huge_requests(bed: &TestBed, requests: u32, names: u32) -> Result<Durati
     bed.sleep(SETTLED)?;
     let sent = Instant::now();
     connections.iter().try_for_each(|connection| give(connection, last))?;
-    connections.iter().try_for_each(|connection| wait_for_close(connection.stream()))?;
+    connections.iter().try_for_each(|connection| wait_for_close(&connection.stream))?;
     Ok(sent.elapsed())
 }

@@ -11,12 +11,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use fastrand::Rng;
-
-use super::plan::{Declaration, Fault, Injection, OpenWindow, Proof, Truth, VolumeKind, standard_load};
-use super::prepared;
+use super::plan::{Fault, Injection, OpenWindow, Proof, Truth, VolumeKind, prepared, standard_load};
 use super::test_bed::{Slow, TestBed};
-use crate::broker::{BrokerOptions, launched_by};
+use crate::broker::launched_by;
 use crate::cgroup::Cgroup;
 use crate::client::Traffic;
 use crate::error::Error;
@@ -30,39 +27,31 @@ const LIMIT: &str = "memory.limit_in_bytes";
 /// What the kernel makes of it is no limit (`PAGE_COUNTER_MAX`).
 const UNLIMITED: i64 = -1;
 
-#[derive(Default)]
-pub(super) struct DirectReclaim {
-    group: Option<Cgroup>,
-}
-
-impl Fault for DirectReclaim {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "direct-reclaim",
-            story: "the broker's memory cgroup is full of a neighbour's pages that a slow device has not written yet",
-            // The neighbour's.
-            volume: VolumeKind::WITHOUT_JOURNAL,
-            load: bulk_load,
-            threshold_ms: (50, 80),
-            truths: || vec![Truth::of(&["memory-reclaim"]).slows_pauses()],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    /// The heap is touched before the broker is limited: it must not need memory that the limit cannot give.
-    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Rng) -> Result<(), Error> {
+pub(super) const DIRECT_RECLAIM: Fault = Fault {
+    name: "direct-reclaim",
+    story: "the broker's memory cgroup is full of a neighbour's pages that a slow device has not written yet",
+    // The neighbour's.
+    volume: VolumeKind::WITHOUT_JOURNAL,
+    // Six to ten producers of some 3 to 10 MiB a second altogether: processors have time to spare, and pages are needed all the
+    // time.
+    load: |rng| {
+        let (producers, record_bytes) = (rng.u32(6..=10), rng.u32(24 << 10..=48 << 10));
+        Traffic { producers, record_bytes, per_second: 20, in_flight: 1, ..standard_load(rng) }
+    },
+    threshold_ms: (50, 80),
+    truths: || vec![Truth::of(&["memory-reclaim"]).slows_pauses()],
+    // The heap is touched before the broker is limited: it must not need memory that the limit cannot give.
+    configure: |options, _, _| {
         options.jvm_arguments.push("-XX:+AlwaysPreTouch".to_owned());
         options.log_dir = None;
         Ok(())
-    }
-
-    fn prepare(&mut self, bed: &mut TestBed, _: &mut Rng) -> Result<(), Error> {
-        self.group.insert(Cgroup::make(bed.site.path(), "memory")?).put(bed.broker.pid)
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
-        let group = prepared(self.group.as_ref())?;
-        let OpenWindow { bed, rng, .. } = window;
+    },
+    prepare: |bed, tools, _| {
+        tools.cgroup.insert(Cgroup::make(bed.site.path(), "memory")?).put(bed.broker.pid)
+    },
+    inject: |window| {
+        let OpenWindow { bed, tools, rng, .. } = window;
+        let group = prepared(tools.cgroup.as_ref())?;
         let held_ms = rng.u64(200..=350);
         // Dirtied at once; as soon as the device has taken it, it is dirtied once more.
         let more_bytes = rng.u64(6 << 20..=10 << 20);
@@ -71,10 +60,8 @@ impl Fault for DirectReclaim {
         group.set("memory.force_empty", 0)?;
         bed.sleep(READ_BACK)?;
         let limit = group.number("memory.usage_in_bytes")?.saturating_add(more_bytes);
-        group.set(LIMIT, i64::try_from(limit).unwrap_or(UNLIMITED))?;
-        let neighbour = Neighbour::start(bed, group)?;
+        let neighbour = Neighbour::start(bed, group, limit)?;
         bed.slow_down(Slow::Writes, held_ms, length_ms, 0)?;
-        group.set(LIMIT, UNLIMITED)?;
         drop(neighbour);
         bed.sleep(AFTERWARDS)?;
         Ok(Injection {
@@ -83,45 +70,35 @@ impl Fault for DirectReclaim {
             ),
             proof: Proof::SlowRequests,
         })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
 
-impl Drop for DirectReclaim {
-    /// A broker outlives its limit.
-    fn drop(&mut self) {
-        if let Some(group) = &self.group {
-            let _ = group.set(LIMIT, UNLIMITED);
-        }
-    }
-}
-
-/// A process of the broker's cgroup that writes a file as fast as it can; ends, with its file, when dropped.
-struct Neighbour {
+/// A process of the broker's cgroup that writes a file as fast as it can, and the group's limit; ends, with its file, when
+/// dropped.
+struct Neighbour<'a> {
     process: Process,
     file: PathBuf,
+    group: &'a Cgroup,
 }
 
-impl Neighbour {
-    fn start(bed: &mut TestBed, group: &Cgroup) -> Result<Self, Error> {
+impl<'a> Neighbour<'a> {
+    fn start(bed: &mut TestBed, group: &'a Cgroup, limit_bytes: u64) -> Result<Self, Error> {
         let file = bed.volume()?.directory().join("neighbour");
         let mut command = Command::new("dd");
         command.arg("if=/dev/zero").arg(format!("of={}", file.display())).args(["bs=64k", "conv=notrunc"]);
         let mut command = launched_by(&group.entering(), command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Self { process: Process::spawn(&mut command, Some(bed.site.path()))?, file })
+        let neighbour = Self { process: Process::spawn(&mut command, Some(bed.site.path()))?, file, group };
+        group.set(LIMIT, i64::try_from(limit_bytes).unwrap_or(UNLIMITED))?;
+        Ok(neighbour)
     }
 }
 
-impl Drop for Neighbour {
+impl Drop for Neighbour<'_> {
     fn drop(&mut self) {
+        let _ = self.group.set(LIMIT, UNLIMITED);
         self.process.kill();
         let _ = fs::remove_file(&self.file);
     }
-}
-
-/// Six to ten producers of some 3 to 10 MiB a second altogether: processors have time to spare, and pages are needed all the
-/// time.
-fn bulk_load(rng: &mut Rng) -> Traffic {
-    let (producers, record_bytes) = (rng.u32(6..=10), rng.u32(24 << 10..=48 << 10));
-    Traffic { producers, record_bytes, per_second: 20, in_flight: 1, ..standard_load(rng) }
 }

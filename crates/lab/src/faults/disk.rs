@@ -1,19 +1,18 @@
 //! Faults of the disk and of the file system on it.
 
-use std::fs;
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fastrand::Rng;
 use rustix::fs::{Advice, fadvise};
 
-use super::plan::{Declaration, Fault, Injection, OpenWindow, Proof, Truth, VolumeKind, standard_load};
+use super::plan::{Fault, Injection, OpenWindow, Proof, Truth, VolumeKind, standard_load};
 use super::test_bed::{Slow, TestBed};
 use crate::background::Background;
 use crate::client::{Connection, Request, Traffic};
 use crate::error::Error;
+use crate::files;
 use crate::volume::{DirtyLimit, FileSystem};
 
 /// Writes into ext4's journal take long, everything else is quick: commits last, and who needs a buffer that a commit
@@ -22,21 +21,13 @@ use crate::volume::{DirtyLimit, FileSystem};
 /// Truth: `journal-commit` for every slow request. An append holds its partition's lock and a request handler while it
 /// waits, so others queue behind it, at the lock, for a handler, or behind an earlier request of their connection; the
 /// root of all of them is the commit.
-pub(super) struct JournalStall;
-
-impl Fault for JournalStall {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "journal-stall",
-            story: "writes into ext4's journal are held back",
-            volume: VolumeKind::JOURNALED,
-            shares: true,
-            truths: || vec![Truth::of(&["journal-commit"])],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
+pub(super) const JOURNAL_STALL: Fault = Fault {
+    name: "journal-stall",
+    story: "writes into ext4's journal are held back",
+    volume: VolumeKind::JOURNALED,
+    shares: true,
+    truths: || vec![Truth::of(&["journal-commit"])],
+    inject: |window| {
         let (held_ms, length_ms) = (window.rng.u64(120..=350), window.rng.u64(2_200..=3_500));
         // What is held back already stays so.
         window.bed.slow_down(Slow::JournalWrites, held_ms, length_ms, held_ms)?;
@@ -44,8 +35,9 @@ impl Fault for JournalStall {
             parameters: format!("journal writes +{held_ms} ms for {length_ms} ms"),
             proof: Proof::HeldBack("writes into the journal held back"),
         })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
 
 /// XFS instead of ext4, with a slow log, and a topic that is flushed after every message: each append's fsync forces
 /// XFS's log (`xfs_file_fsync`, `fs/xfs/xfs_file.c`) under the partition's lock. Without the flushes appends on XFS wait
@@ -54,35 +46,29 @@ impl Fault for JournalStall {
 /// Truth: the chain leads through `roll-fsync`, the name for a fsync with the log locked whether or not a segment rolls,
 /// for who calls it and for those behind it. The device beneath XFS's log is what it waits for: `slow-device` is the
 /// next link of the same chain.
-pub(super) struct XfsLog;
-
-impl Fault for XfsLog {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "xfs-log",
-            story: "XFS, whose log is slow, and a topic that is flushed after every message",
-            volume: Some(VolumeKind { file_system: FileSystem::Xfs, mount_options: "" }),
-            topic_configs: &[("flush.messages", "1")],
-            load: flushed_load,
-            truths: || vec![Truth::of(&["roll-fsync", "slow-device"]).through(&["roll-fsync"])],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
+pub(super) const XFS_LOG: Fault = Fault {
+    name: "xfs-log",
+    story: "XFS, whose log is slow, and a topic that is flushed after every message",
+    volume: Some(VolumeKind { file_system: FileSystem::Xfs, mount_options: "" }),
+    topic_configs: &[("flush.messages", "1")],
+    // What a device that is quick flushes in time: some tens of requests a second.
+    load: |rng| Traffic {
+        producers: rng.u32(4..=8),
+        per_second: rng.u32(10..=20),
+        in_flight: 1,
+        ..standard_load(rng)
+    },
+    truths: || vec![Truth::of(&["roll-fsync", "slow-device"]).through(&["roll-fsync"])],
+    inject: |window| {
         let (held_ms, length_ms) = (window.rng.u64(100..=250), window.rng.u64(1_800..=2_600));
         window.bed.slow_down(Slow::JournalWrites, held_ms, length_ms, 2 * held_ms)?;
         Ok(Injection {
             parameters: format!("log writes +{held_ms} ms for {length_ms} ms"),
             proof: Proof::HeldBack("writes into the log held back"),
         })
-    }
-}
-
-/// What a device that is quick flushes in time: some tens of requests a second.
-fn flushed_load(rng: &mut Rng) -> Traffic {
-    Traffic { producers: rng.u32(4..=8), per_second: rng.u32(10..=20), in_flight: 1, ..standard_load(rng) }
-}
+    },
+    ..Fault::DEFAULT
+};
 
 /// Small segments on a slow disk, with a Kafka that still writes the producers' snapshot with an fsync when a segment
 /// rolls, in the request's own thread and under the log's lock (until 3.7, KAFKA-15046).
@@ -90,70 +76,53 @@ fn flushed_load(rng: &mut Rng) -> Traffic {
 /// Truth: `roll-fsync` for every slow request: the one whose append rolled the segment, and those behind it. ext4
 /// without a journal, so that an fsync holds up nobody but by the lock: appends that do not roll write to memory.
 /// What the fsync waited for, the device, is the next link of the same chain and as right.
-pub(super) struct RollFsync;
-
-impl Fault for RollFsync {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "roll-fsync",
-            story: "segments of 1 MiB on a slow disk, with a Kafka that fsyncs when one rolls",
-            volume: VolumeKind::WITHOUT_JOURNAL,
-            // The last line that fsyncs there.
-            kafka: "3.6.2",
-            topic_configs: &[("segment.bytes", "1048576")],
-            load: rolling_load,
-            truths: || vec![Truth::of(&["roll-fsync"]).through(&["roll-fsync"])],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
+pub(super) const ROLL_FSYNC: Fault = Fault {
+    name: "roll-fsync",
+    story: "segments of 1 MiB on a slow disk, with a Kafka that fsyncs when one rolls",
+    volume: VolumeKind::WITHOUT_JOURNAL,
+    // The last line that fsyncs there.
+    kafka: "3.6.2",
+    topic_configs: &[("segment.bytes", "1048576")],
+    // About a segment a second of each of few partitions.
+    load: |rng| {
+        let (partitions, record_bytes) = (rng.u32(1..=3), rng.u32(4 << 10..=8 << 10));
+        Traffic { partitions, record_bytes, per_second: 45, ..standard_load(rng) }
+    },
+    truths: || vec![Truth::of(&["roll-fsync"]).through(&["roll-fsync"])],
+    inject: |window| {
         let (held_ms, length_ms) = (window.rng.u64(100..=250), window.rng.u64(2_000..=3_000));
         window.bed.slow_down(Slow::Writes, held_ms, length_ms, 2 * held_ms)?;
         Ok(Injection {
             parameters: format!("writes +{held_ms} ms for {length_ms} ms"),
             proof: Proof::HeldBack("writes held back"),
         })
-    }
-}
-
-/// About a segment a second of each of few partitions.
-fn rolling_load(rng: &mut Rng) -> Traffic {
-    let (partitions, record_bytes) = (rng.u32(1..=3), rng.u32(4 << 10..=8 << 10));
-    Traffic { partitions, record_bytes, per_second: 45, ..standard_load(rng) }
-}
+    },
+    ..Fault::DEFAULT
+};
 
 /// Producers write more than the device's share of dirty pages allows: the kernel pauses who dirties another
 /// (`balance_dirty_pages`, mm/page-writeback.c). ext4 without a journal, so that no commit waits for the same pages.
 ///
 /// Truth: `dirty-throttling` for every slow request: the pause is inside the append, under the lock, so that others
 /// wait for who is paused.
-pub(super) struct DirtyThrottling;
-
-/// The longest pause (`MAX_PAUSE`, HZ/5), after which one that began before the limit was lifted has ended.
-const MAX_PAUSE_MS: u64 = 200;
-
-impl Fault for DirtyThrottling {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "dirty-throttling",
-            story: "producers dirty more pages than the device may have",
-            volume: VolumeKind::WITHOUT_JOURNAL,
-            shares: true,
-            load: bulk_load,
-            threshold_ms: (40, 70),
-            truths: || vec![Truth::of(&["dirty-throttling"])],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn prepare(&mut self, bed: &mut TestBed, _: &mut Rng) -> Result<(), Error> {
+pub(super) const DIRTY_THROTTLING: Fault = Fault {
+    name: "dirty-throttling",
+    story: "producers dirty more pages than the device may have",
+    volume: VolumeKind::WITHOUT_JOURNAL,
+    shares: true,
+    // Six to twelve producers of 10 to 30 MiB a second altogether.
+    load: |rng| {
+        let (record_bytes, per_second) = (rng.u32(48 << 10..=96 << 10), rng.u32(25..=30));
+        Traffic { record_bytes, per_second, in_flight: 1, ..standard_load(rng) }
+    },
+    threshold_ms: (40, 70),
+    truths: || vec![Truth::of(&["dirty-throttling"])],
+    prepare: |bed, _, _| {
         // A loop device keeps the limits of what it stood for before: those of a killed lab.
         drop(DirtyLimit::set(bed.volume()?.device_number()?, 1 << 30)?);
         Ok(())
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
+    },
+    inject: |window| {
         let (held_ms, length_ms) = (window.rng.u64(20..=50), window.rng.u64(1_800..=2_600));
         let max_bytes = window.rng.u64(1 << 20..=3 << 20);
         let limit = DirtyLimit::set(window.bed.volume()?.device_number()?, max_bytes)?;
@@ -164,38 +133,27 @@ impl Fault for DirtyThrottling {
             parameters: format!("{max_bytes} B may be dirty for {length_ms} ms, writes +{held_ms} ms"),
             proof: Proof::HeldBack("writes that the limit had begin"),
         })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
 
-/// Six to twelve producers of 10 to 30 MiB a second altogether.
-fn bulk_load(rng: &mut Rng) -> Traffic {
-    let (record_bytes, per_second) = (rng.u32(48 << 10..=96 << 10), rng.u32(25..=30));
-    Traffic { record_bytes, per_second, in_flight: 1, ..standard_load(rng) }
-}
+/// The longest pause (`MAX_PAUSE`, HZ/5), after which one that began before the limit was lifted has ended.
+const MAX_PAUSE_MS: u64 = 200;
 
 /// A slow device beneath ext4 without a journal: the segments' last pages are put out of the page cache, and reads are
 /// held back, so that the next append to each partition, which begins in the middle of such a page, has to read it.
 ///
 /// Truth: `slow-device` for every slow request: one append of each partition waits for the device, and who is slow beside
 /// it waits for that append: at the lock, for a handler, behind it on the connection.
-pub(super) struct SlowDevice;
-
-impl Fault for SlowDevice {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "slow-device",
-            story: "no journal; appends must read their segment's last page from a slow device",
-            volume: VolumeKind::WITHOUT_JOURNAL,
-            shares: true,
-            truths: || vec![Truth::of(&["slow-device"])],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
-        inject_cold_appends(window)
-    }
-}
+pub(super) const SLOW_DEVICE: Fault = Fault {
+    name: "slow-device",
+    story: "no journal; appends must read their segment's last page from a slow device",
+    volume: VolumeKind::WITHOUT_JOURNAL,
+    shares: true,
+    truths: || vec![Truth::of(&["slow-device"])],
+    inject: inject_cold_appends,
+    ..Fault::DEFAULT
+};
 
 /// How often in a window, and how far apart.
 const TIMES: u32 = 3;
@@ -225,37 +183,26 @@ fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Injection, Error> 
     })
 }
 
-/// Many producers to one partition: when one's append is slow (as of [`SlowDevice`]), all others wait for the
+/// Many producers to one partition: when one's append is slow (as of [`SLOW_DEVICE`]), all others wait for the
 /// partition's lock.
 ///
 /// Truth: the chain leads through `log-lock`, to what held the holder up. The holder's own request waited for no lock:
 /// for it, and as the root of all, `slow-device` is right. There are more request handlers than producers, so that nobody
 /// waits for a handler instead.
-pub(super) struct LockContention;
-
-impl Fault for LockContention {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "lock-contention",
-            story: "many producers to one partition, of which now and then one is slow under the lock",
-            volume: VolumeKind::WITHOUT_JOURNAL,
-            properties: &[("num.io.threads", "24")],
-            load: crowded_load,
-            truths: || vec![Truth::of(&["log-lock", "slow-device"]).through(&["log-lock"])],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
-        inject_cold_appends(window)
-    }
-}
-
-/// Ten to twenty producers, one request of each unanswered.
-fn crowded_load(rng: &mut Rng) -> Traffic {
-    let (producers, per_second) = (rng.u32(10..=20), rng.u32(40..=70));
-    Traffic { partitions: 1, producers, per_second, in_flight: 1, ..standard_load(rng) }
-}
+pub(super) const LOCK_CONTENTION: Fault = Fault {
+    name: "lock-contention",
+    story: "many producers to one partition, of which now and then one is slow under the lock",
+    volume: VolumeKind::WITHOUT_JOURNAL,
+    properties: &[("num.io.threads", "24")],
+    // Ten to twenty producers, one request of each unanswered.
+    load: |rng| {
+        let (producers, per_second) = (rng.u32(10..=20), rng.u32(40..=70));
+        Traffic { partitions: 1, producers, per_second, in_flight: 1, ..standard_load(rng) }
+    },
+    truths: || vec![Truth::of(&["log-lock", "slow-device"]).through(&["log-lock"])],
+    inject: inject_cold_appends,
+    ..Fault::DEFAULT
+};
 
 /// A consumer that catches up reads a segment that is no longer in the page cache from a slow device. The handler only
 /// looks the place up; the bytes are read by `sendfile` on the network thread (KAFKA-7504), the only one, so that all
@@ -265,7 +212,42 @@ fn crowded_load(rng: &mut Rng) -> Traffic {
 /// network thread's queue, until its read has ended. `cache-eviction` is the same event seen from why the pages were not
 /// there. The consumer's own fetches wait for the same reads, and for the handler's look at the batches' headers, a read
 /// like any other: `slow-device` is right for them too.
-pub(super) struct ColdReads;
+pub(super) const COLD_READS: Fault = Fault {
+    name: "cold-reads",
+    story: "a catch-up consumer has the only network thread read from a slow device",
+    volume: VolumeKind::WITHOUT_JOURNAL,
+    properties: &[("num.network.threads", "1")],
+    threshold_ms: (40, 40),
+    truths: || {
+        let names = ["disk-read-in-network-thread", "cache-eviction", "slow-device"];
+        let [network, eviction, _] = names;
+        vec![
+            Truth::of(&names).client(CONSUMER),
+            Truth::of(&[network, eviction]).through(&[network]).api("PRODUCE"),
+        ]
+    },
+    prepare: |bed, _, rng| {
+        bed.create_filled_topic(ARCHIVE, &[], (BATCHES, BATCH_BYTES), rng)?;
+        let consumer = start_consumer(bed, BATCH_BYTES as u32)?;
+        bed.warm_up(&standard_load(rng), rng)?;
+        consumer.stop()?.map(drop)
+    },
+    prepare_window: |bed, _, _| evict_segments(&bed.partition_directory(ARCHIVE, 0)),
+    inject: |window| {
+        let (held_ms, length_ms) = (window.rng.u64(80..=200), window.rng.u64(1_500..=2_500));
+        let fetch_bytes = window.rng.u32(128 << 10..=1 << 20);
+        let consumer = start_consumer(window.bed, fetch_bytes)?;
+        window.bed.slow_down(Slow::Reads, held_ms, length_ms, 0)?;
+        let read_bytes = consumer.stop()??;
+        Ok(Injection {
+            parameters: format!(
+                "reads +{held_ms} ms, fetches of {fetch_bytes} B for {length_ms} ms ({read_bytes} B read)"
+            ),
+            proof: Proof::HeldBack("reads held back"),
+        })
+    },
+    ..Fault::DEFAULT
+};
 
 const ARCHIVE: &str = "archive";
 const CONSUMER: &str = "archive-reader";
@@ -273,66 +255,10 @@ const CONSUMER: &str = "archive-reader";
 const BATCH_BYTES: usize = 512 << 10;
 const BATCHES: usize = 192;
 
-impl Fault for ColdReads {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "cold-reads",
-            story: "a catch-up consumer has the only network thread read from a slow device",
-            volume: VolumeKind::WITHOUT_JOURNAL,
-            properties: &[("num.network.threads", "1")],
-            threshold_ms: (40, 40),
-            truths: || {
-                let names = ["disk-read-in-network-thread", "cache-eviction", "slow-device"];
-                let [network, eviction, _] = names;
-                vec![
-                    Truth::of(&names).client(CONSUMER),
-                    Truth::of(&[network, eviction]).through(&[network]).api("PRODUCE"),
-                ]
-            },
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn prepare(&mut self, bed: &mut TestBed, rng: &mut Rng) -> Result<(), Error> {
-        bed.create_filled_topic(ARCHIVE, &[], (BATCHES, BATCH_BYTES), rng)?;
-        let consumer = Consumer::start(bed, BATCH_BYTES as u32)?;
-        bed.warm_up(&standard_load(rng), rng)?;
-        consumer.stop().map(drop)
-    }
-
-    fn prepare_window(&mut self, bed: &mut TestBed, _: &mut Rng) -> Result<(), Error> {
-        evict_segments(&bed.partition_directory(ARCHIVE, 0))
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
-        let (held_ms, length_ms) = (window.rng.u64(80..=200), window.rng.u64(1_500..=2_500));
-        let fetch_bytes = window.rng.u32(128 << 10..=1 << 20);
-        let consumer = Consumer::start(window.bed, fetch_bytes)?;
-        window.bed.slow_down(Slow::Reads, held_ms, length_ms, 0)?;
-        let read_bytes = consumer.stop()?;
-        Ok(Injection {
-            parameters: format!(
-                "reads +{held_ms} ms, fetches of {fetch_bytes} B for {length_ms} ms ({read_bytes} B read)"
-            ),
-            proof: Proof::HeldBack("reads held back"),
-        })
-    }
-}
-
-/// Reads the topic from its beginning, again and again.
-struct Consumer(Background<Result<u64, Error>>);
-
-impl Consumer {
-    fn start(bed: &TestBed, fetch_bytes: u32) -> Result<Self, Error> {
-        let connection = bed.connect(CONSUMER)?;
-        let work = move |over: &AtomicBool| consume(connection, fetch_bytes, over);
-        Ok(Self(Background::start("the consumer", work)))
-    }
-
-    /// Ends it when its fetch is answered; returns how many bytes it read.
-    fn stop(self) -> Result<u64, Error> {
-        self.0.stop()?
-    }
+/// A consumer that reads the topic from its beginning, again and again; when it has ended, how many bytes it read.
+fn start_consumer(bed: &TestBed, fetch_bytes: u32) -> Result<Background<Result<u64, Error>>, Error> {
+    let connection = bed.connect(CONSUMER)?;
+    Ok(Background::start("the consumer", move |over| consume(connection, fetch_bytes, over)))
 }
 
 fn consume(mut connection: Connection, fetch_bytes: u32, over: &AtomicBool) -> Result<u64, Error> {
@@ -352,33 +278,25 @@ fn consume(mut connection: Connection, fetch_bytes: u32, over: &AtomicBool) -> R
 /// kernel's statistics of how long the broker's request threads waited for a processor and of when its device was at work:
 /// those are real causes, and there is no machine without them. One that was slow without a cause (`unobserved`) is the
 /// machine's affair.
-pub(super) struct Quiet;
-
-impl Fault for Quiet {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "quiet",
-            story: "nothing is injected",
-            volume: VolumeKind::JOURNALED,
-            shares: true,
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
+pub(super) const QUIET: Fault = Fault {
+    name: "quiet",
+    story: "nothing is injected",
+    volume: VolumeKind::JOURNALED,
+    shares: true,
+    inject: |window| {
         window.bed.sleep(Duration::from_millis(2_500))?;
         Ok(Injection { parameters: String::new(), proof: Proof::Slowest })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
 
 /// Puts all segments in a partition's directory out of the page cache, so that they have to be read from the device again:
 /// writes back what is dirty and drops the pages. What somebody dirties meanwhile stays.
 fn evict_segments(directory: &Path) -> Result<(), Error> {
-    let listing = fs::read_dir(directory).map_err(Error::io("list", directory))?;
-    let paths = listing.filter_map(Result::ok).map(|entry| entry.path());
-    paths.filter(|path| path.extension().is_some_and(|end| end == "log")).try_for_each(|path| {
+    let segments = files::list(directory)?.into_iter();
+    segments.filter(|path| path.extension().is_some_and(|end| end == "log")).try_for_each(|path| {
         let file = File::open(&path).map_err(Error::io("open", &path))?;
         file.sync_data().map_err(Error::io("write back", &path))?;
-        fadvise(&file, 0, None, Advice::DontNeed).map_err(|error| Error::io("evict", &path)(error.into()))
+        fadvise(&file, 0, None, Advice::DontNeed).map_err(Error::io("evict", &path))
     })
 }

@@ -4,79 +4,52 @@
 //! Truth: `replication-wait` for slow produce requests with acks=all: the leader had written them and waited until all
 //! had fetched them.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use fastrand::Rng;
 use rustix::process::Signal;
 
 use super::ground_truth::Observation;
-use super::plan::{
-    Declaration, Fault, Injection, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, standard_load,
-};
-use super::prepared;
-use super::test_bed::TestBed;
-use crate::broker::{Broker, BrokerOptions};
-use crate::client::{Topic, Traffic};
+use super::plan::{Fault, Injection, OpenWindow, Proof, TOPIC, Truth, prepared, standard_load};
+use crate::broker::Broker;
+use crate::client::Traffic;
 use crate::cluster;
 use crate::cpu_hogs::send;
 use crate::error::Error;
 use crate::jvm::{pauses, pauses_argument};
 use crate::net::{Limit, Network, Way};
 
-#[derive(Default)]
-pub(super) struct FollowerDelay {
-    followers: Vec<Broker>,
-    /// Where the followers' JVMs log their pauses.
-    logs: Vec<PathBuf>,
-    network: Option<Network>,
-}
-
-impl Fault for FollowerDelay {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "follower-delayed",
-            story: "one of two followers is halted, or its link is thin",
-            load: |rng| Traffic { acks: -1, ..standard_load(rng) },
-            threshold_ms: (40, 100),
-            truths: || vec![Truth::of(&["replication-wait"]).through(&["replication-wait"]).client(TOPIC)],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Rng) -> Result<(), Error> {
+pub(super) const FOLLOWER_DELAY: Fault = Fault {
+    name: "follower-delayed",
+    story: "one of two followers is halted, or its link is thin",
+    topic_brokers: &[1, 2, 3],
+    load: |rng| Traffic { acks: -1, ..standard_load(rng) },
+    threshold_ms: (40, 100),
+    truths: || vec![Truth::of(&["replication-wait"]).through(&["replication-wait"]).client(TOPIC)],
+    configure: |options, tools, _| {
         let network = Network::make(&options.site.clone().unwrap_or_default(), cluster::SIZE)?;
         cluster::make_leader(options, &network)?;
-        self.network = Some(network);
+        tools.network = Some(network);
         Ok(())
-    }
-
-    fn connect(&mut self, bed: &mut TestBed) -> Result<(), Error> {
-        let network = prepared(self.network.as_ref())?;
+    },
+    connect: |bed, tools| {
+        let network = prepared(tools.network.as_ref())?;
         bed.clients = network.clients();
         for number in [2, 3] {
             let mut options = cluster::follower(&bed.site, network, number, &bed.interrupt)?;
             let log = options.directory.join("stops.log");
             options.jvm_arguments.push(pauses_argument(&log));
-            self.logs.push(log);
-            self.followers.push(Broker::start(&bed.kafka, options)?);
+            tools.follower_logs.push(log);
+            tools.followers.push(Broker::start(&bed.kafka, options)?);
         }
         Ok(())
-    }
-
-    fn create_topic(&mut self, bed: &mut TestBed) -> Result<(), Error> {
-        // By number, the leader first.
-        let (name, brokers) = (TOPIC.to_owned(), vec![1, 2, 3]);
-        bed.create_topic(&Topic { name, partitions: MAX_PARTITIONS, brokers, ..Topic::default() })
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
-        let network = prepared(self.network.as_ref())?;
-        let OpenWindow { bed, rng, .. } = window;
+    },
+    inject: |window| {
+        let OpenWindow { bed, tools, rng, .. } = window;
+        let network = prepared(tools.network.as_ref())?;
         let (number, times) = (rng.u8(2..=3), rng.u32(2..=3));
         let held = Duration::from_millis(rng.u64(200..=600));
         let is_halted = rng.bool();
-        let follower = prepared(self.followers.get(usize::from(number) - 2))?.pid;
+        let follower = prepared(tools.followers.get(usize::from(number) - 2))?.pid;
         for _ in 0..times {
             if is_halted {
                 let _halted = StoppedProcess::new(follower)?;
@@ -93,15 +66,13 @@ impl Fault for FollowerDelay {
             parameters: format!("broker {number} {how} {times} times for {held:?}; acks=all"),
             proof: Proof::SlowRequests,
         })
-    }
-
-    fn observations(&mut self) -> Result<Vec<Observation>, Error> {
-        let logs = self.logs.iter();
-        let observed: Result<Vec<_>, Error> =
-            logs.map(|log| Ok(Observation::by_follower(&pauses(log)?))).collect();
-        Ok(observed?.concat())
-    }
-}
+    },
+    observations: |tools| {
+        let logs = tools.follower_logs.iter().map(|log| Ok(Observation::by_follower(&pauses(log)?)));
+        Ok(logs.collect::<Result<Vec<_>, Error>>()?.concat())
+    },
+    ..Fault::DEFAULT
+};
 
 /// Next to nothing passes; what waits is not lost, so that TCP goes on as soon as the limit is gone.
 const THIN: Limit = Limit { rate_kbit: 64, burst_bytes: 2_000, queue_bytes: 4 << 20 };

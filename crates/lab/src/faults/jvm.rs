@@ -3,16 +3,13 @@
 use std::time::Duration;
 use std::{fs, thread};
 
-use fastrand::Rng;
-
-use super::plan::{Declaration, Fault, Injection, OpenWindow, Proof, Truth, VolumeKind};
-use super::prepared;
+use super::plan::{Fault, Injection, OpenWindow, Proof, Truth, VolumeKind, prepared};
 use super::test_bed::TestBed;
-use crate::broker::BrokerOptions;
 use crate::cgroup::Cgroup;
 use crate::client::Request;
 use crate::device::Direction;
 use crate::error::Error;
+use crate::files;
 use crate::jvm::Jvm;
 use crate::volume::{Extent, FileSystem};
 
@@ -20,41 +17,23 @@ use crate::volume::{Extent, FileSystem};
 /// small. By the serial collector, whose pauses are as long as there are objects that live.
 ///
 /// Truth: `gc-pause` for every slow request of the window: nothing else makes any wait so long.
-#[derive(Default)]
-pub(super) struct GcPause {
-    jvm: Option<Jvm>,
-}
-
-/// How late the JVM's log may be, by its stamps of whole milliseconds.
-const MAX_LATE_NS: i64 = 5_000_000;
-
-impl Fault for GcPause {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "gc-pause",
-            story: "the JVM collects its whole heap, its threads stopped",
-            threshold_ms: (25, 40),
-            truths: || vec![Truth::of(&["gc-pause"]).slows_pauses()],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn configure(&mut self, options: &mut BrokerOptions, rng: &mut Rng) -> Result<(), Error> {
+pub(super) const GC_PAUSE: Fault = Fault {
+    name: "gc-pause",
+    story: "the JVM collects its whole heap, its threads stopped",
+    threshold_ms: (25, 40),
+    truths: || vec![Truth::of(&["gc-pause"]).slows_pauses()],
+    configure: |options, _, rng| {
         let heap = rng.u32(256..=512);
-        let collector = ["-XX:-UseG1GC", "-XX:+UseSerialGC"].map(str::to_owned);
-        options
-            .jvm_arguments
-            .extend(collector.into_iter().chain(["ms", "mx"].map(|end| format!("-X{end}{heap}m"))));
+        options.jvm_arguments.extend(["-XX:-UseG1GC", "-XX:+UseSerialGC"].map(str::to_owned));
+        options.jvm_arguments.extend(["ms", "mx"].map(|end| format!("-X{end}{heap}m")));
         Ok(())
-    }
-
-    fn prepare(&mut self, bed: &mut TestBed, _: &mut Rng) -> Result<(), Error> {
-        self.jvm = Some(Jvm::attach(bed.broker.pid)?);
+    },
+    prepare: |bed, tools, _| {
+        tools.jvm = Some(Jvm::attach(bed.broker.pid)?);
         Ok(())
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
-        let jvm = prepared(self.jvm.as_ref())?;
+    },
+    inject: |window| {
+        let jvm = prepared(window.tools.jvm.as_ref())?;
         let (times, apart_ms) = (window.rng.u32(3..=5), window.rng.u64(250..=700));
         for _ in 0..times {
             jvm.order("GC.run")?;
@@ -73,8 +52,12 @@ impl Fault for GcPause {
             ),
             proof: Proof::Counted(long.len(), "collections over the threshold, by the JVM's own log"),
         })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
+
+/// How late the JVM's log may be, by its stamps of whole milliseconds.
+const MAX_LATE_NS: i64 = 5_000_000;
 
 /// The JVM wants its threads to stop, and one of them is in a page fault: a consumer asks for an old offset, the page of
 /// the mapped index that tells where it is has left the page cache, and the device is slow. The JVM polls for
@@ -82,75 +65,48 @@ impl Fault for GcPause {
 ///
 /// Index pages leave the cache because the broker's memory cgroup is emptied, as memory pressure does. Everything else is
 /// read back before, so that only the old topic's indexes are cold; and of the device, only reads of these are slow: others
-/// of the file system's own blocks, within a journal's handle, would make a commit wait that is as true a cause as the plant.
+/// of the file system's own blocks, within a journal's handle, would make a commit wait that is as true a cause as the injected one.
 ///
-/// Truth: `safepoint` for slow produce requests, or what kept the thread from stopping, told as its root: the page of the
+/// Truth: `safepoint` for slow produce requests, or what kept the thread from stopping, named as its root: the page of the
 /// index that had to be read, or the device it was read from.
-#[derive(Default)]
-pub(super) struct TimeToSafepoint {
-    jvm: Option<Jvm>,
-    memory: Option<Cgroup>,
-    /// Base offsets of segments that are not written to any more.
-    old: Vec<i64>,
-    /// Where their indexes lie on the device.
-    indexes: Vec<Extent>,
-}
-
-const OLD: &str = "history";
-/// The smallest that Kafka 4.1 takes.
-const SEGMENT_BYTES: usize = 1 << 20;
-const SEGMENTS: usize = 12;
-const BATCH_BYTES: usize = 32 << 10;
-/// From the fetch that faults to the order that wants all threads stopped.
-const HEAD_START: Duration = Duration::from_millis(40);
-
-impl Fault for TimeToSafepoint {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "time-to-safepoint",
-            story: "a thread faults on a cold index page while the JVM wants all threads to stop",
-            volume: Some(VolumeKind { file_system: FileSystem::Ext4, mount_options: "" }),
-            truths: || {
-                let causes = ["safepoint", "index-page-fault", "slow-device"];
-                vec![Truth::of(&causes).through(&["safepoint"]).slows_pauses().api("PRODUCE")]
-            },
-            ..Declaration::DEFAULT
-        }
-    }
-
-    /// In its cgroup from the start: pages count where they were first touched.
-    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Rng) -> Result<(), Error> {
+pub(super) const TIME_TO_SAFEPOINT: Fault = Fault {
+    name: "time-to-safepoint",
+    story: "a thread faults on a cold index page while the JVM wants all threads to stop",
+    volume: Some(VolumeKind { file_system: FileSystem::Ext4, mount_options: "" }),
+    truths: || {
+        let causes = ["safepoint", "index-page-fault", "slow-device"];
+        vec![Truth::of(&causes).through(&["safepoint"]).slows_pauses().api("PRODUCE")]
+    },
+    // In its cgroup from the start: pages count where they were first touched.
+    configure: |options, tools, _| {
         let memory = Cgroup::make(&options.site.clone().unwrap_or_default(), "memory")?;
         options.launcher.extend(memory.entering());
-        self.memory = Some(memory);
+        tools.cgroup = Some(memory);
         Ok(())
-    }
-
-    fn prepare(&mut self, bed: &mut TestBed, rng: &mut Rng) -> Result<(), Error> {
+    },
+    prepare: |bed, tools, rng| {
         let segments = [("segment.bytes", &*SEGMENT_BYTES.to_string())];
         bed.create_filled_topic(OLD, &segments, (SEGMENTS * SEGMENT_BYTES / BATCH_BYTES, BATCH_BYTES), rng)?;
-        self.old = closed_segments(bed)?;
-        self.indexes = index_extents(bed, &self.old)?;
-        self.jvm = Some(Jvm::attach(bed.broker.pid)?);
+        tools.old_segments = closed_segments(bed)?;
+        tools.old_indexes = index_extents(bed, &tools.old_segments)?;
+        tools.jvm = Some(Jvm::attach(bed.broker.pid)?);
         Ok(())
-    }
-
-    fn prepare_window(&mut self, bed: &mut TestBed, _: &mut Rng) -> Result<(), Error> {
+    },
+    prepare_window: |bed, tools, _| {
         rustix::fs::sync();
-        prepared(self.memory.as_ref())?.set("memory.force_empty", 0)?;
+        prepared(tools.cgroup.as_ref())?.set("memory.force_empty", 0)?;
         read_back(bed)
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
-        let jvm = prepared(self.jvm.as_ref())?;
-        let OpenWindow { bed, rng, start_ns, threshold_ms, .. } = window;
+    },
+    inject: |window| {
+        let OpenWindow { bed, tools, rng, start_ns, threshold_ms, .. } = window;
+        let jvm = prepared(tools.jvm.as_ref())?;
         let (times, held_ms) = (rng.u32(2..=3), rng.u64(200..=500));
         let mut reader = bed.connect("reader")?;
         for _ in 0..times {
-            let Some(base) = rng.choice(&self.old) else { break };
+            let Some(base) = rng.choice(&tools.old_segments) else { break };
             // Not in the middle of a segment whose first entry answers without a search.
             let fetch = Request::fetch(OLD, 0, base + rng.i64(4..=20), 1 << 10, 0);
-            bed.volume()?.delay(&self.indexes, Direction::Read, (held_ms, held_ms))?;
+            bed.volume()?.delay(&tools.old_indexes, Direction::Read, (held_ms, held_ms))?;
             reader.send(&fetch)?;
             thread::sleep(HEAD_START);
             jvm.order("Thread.print")?;
@@ -168,14 +124,23 @@ impl Fault for TimeToSafepoint {
             parameters: format!("{times} faults on cold indexes, reads +{held_ms} ms"),
             proof: Proof::Counted(long, "safepoints that took long to reach, by the JVM's own log"),
         })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
+
+const OLD: &str = "history";
+/// The smallest that Kafka 4.1 takes.
+const SEGMENT_BYTES: usize = 1 << 20;
+const SEGMENTS: usize = 12;
+const BATCH_BYTES: usize = 32 << 10;
+/// From the fetch that faults to the order that wants all threads stopped.
+const HEAD_START: Duration = Duration::from_millis(40);
 
 /// Base offsets of all segments but the newest.
 fn closed_segments(bed: &TestBed) -> Result<Vec<i64>, Error> {
     let directory = bed.partition_directory(OLD, 0);
-    let listing = fs::read_dir(&directory).map_err(Error::io("list", &directory))?;
-    let names = listing.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let paths = files::list(&directory)?;
+    let names = paths.iter().filter_map(|path| path.file_name()?.to_str());
     let mut bases: Vec<i64> = names.filter_map(|name| name.strip_suffix(".log")?.parse().ok()).collect();
     bases.sort_unstable();
     bases.pop();
@@ -198,13 +163,9 @@ fn index_extents(bed: &mut TestBed, bases: &[i64]) -> Result<Vec<Extent>, Error>
 
 /// Reads everything back into the page cache but the indexes of the old topic.
 fn read_back(bed: &TestBed) -> Result<(), Error> {
-    let topics = &bed.broker.log_dir;
-    let partitions = fs::read_dir(topics).map_err(Error::io("list", topics))?;
-    for partition in partitions.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir())
-    {
+    for partition in files::list(&bed.broker.log_dir)?.into_iter().filter(|path| path.is_dir()) {
         let is_old = partition == bed.partition_directory(OLD, 0);
-        let files = fs::read_dir(&partition).map_err(Error::io("list", &partition))?;
-        for file in files.filter_map(Result::ok).map(|entry| entry.path()) {
+        for file in files::list(&partition)? {
             let is_index = file.extension().is_some_and(|extension| extension == "index");
             if !(is_old && is_index) {
                 // Kafka may have deleted it in the meantime.

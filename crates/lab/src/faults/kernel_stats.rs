@@ -16,6 +16,7 @@ use super::plan::Truth;
 use crate::background::Background;
 use crate::client::now_ns;
 use crate::error::Error;
+use crate::files;
 
 /// Kafka's network threads and request handlers begin with this; the kernel keeps 15 bytes.
 const THREADS: &str = "data-plane";
@@ -23,6 +24,14 @@ const THREADS: &str = "data-plane";
 const EVERY: Duration = Duration::from_millis(4);
 /// Waits of less are not worth telling.
 const SHORTEST_NS: i64 = 1_000_000;
+/// In schedstat, how long a thread has waited for a processor; the kernel adds a wait when it ends.
+const DELAY_NS: usize = 1;
+/// In a device's stat, how many requests of a kind are done, and the milliseconds they took: reads, writes, flushes.
+const KINDS: [(usize, usize); 3] = [(0, 3), (4, 7), (15, 16)];
+/// There, how many requests are under way.
+const UNDER_WAY: usize = 8;
+/// Requests that take less slow nobody over any threshold.
+const SLOW_MS: i64 = 20;
 
 /// Reads until it is stopped; ends when dropped.
 pub(super) struct KernelStats(Background<HostObservations>);
@@ -36,7 +45,7 @@ pub(super) struct HostObservations {
     pub(super) waits: Vec<Observation>,
     /// Of the device, when it was at work.
     pub(super) busy: Vec<Observation>,
-    /// Of the machine's disk, when its requests were slow; `disk` reads that.
+    /// Of the machine's disk, when its requests were slow.
     pub(super) slow: Vec<Observation>,
 }
 
@@ -44,25 +53,34 @@ impl KernelStats {
     /// Of the request threads that a process has now, and of a device, if there is one.
     ///
     /// # Errors
-    /// Where the kernel does not tell them.
-    pub(super) fn of(pid: u32, device: Option<(u32, u32)>) -> Result<Self, Error> {
-        let tasks = PathBuf::from(format!("/proc/{pid}/task"));
-        let listing = fs::read_dir(&tasks).map_err(Error::io("list", &tasks))?;
-        let all = listing.filter_map(Result::ok).map(|entry| entry.path());
-        let is_one = |task: &PathBuf| {
-            fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(THREADS))
-        };
-        let threads: Vec<ThreadDelay> =
-            all.filter(is_one).filter_map(|task| ThreadDelay::of(&task)).collect();
+    /// Where the kernel does not report them.
+    pub(super) fn of_broker(pid: u32, device: Option<(u32, u32)>) -> Result<Self, Error> {
+        let mut tasks = files::list(&PathBuf::from(format!("/proc/{pid}/task")))?;
+        tasks
+            .retain(|task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(THREADS)));
+        let threads: Vec<Counts> =
+            tasks.iter().filter_map(|task| Counts::of(task.join("schedstat"), DELAY_NS)).collect();
         if threads.is_empty() {
-            return Err(Error::Unusable(format!(
-                "the kernel tells nothing of the {THREADS} threads of {pid}"
-            )));
+            let why = format!("the kernel reports nothing of the {THREADS} threads of {pid}");
+            return Err(Error::Unusable(why));
         }
-        let stat = device.map(|(major, minor)| PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")));
-        let device = stat.map(Device::of).transpose()?;
-        let work = move |over: &AtomicBool| read(threads, device, over);
-        Ok(Self(Background::start("the reader of the kernel's figures", work)))
+        let device = device.map(|device| {
+            let why = || Error::Unusable(format!("{} reports nothing", stat(device).display()));
+            Counts::of_device(stat(device)).ok_or_else(why)
+        });
+        Ok(Self::start(threads, device.transpose()?, None))
+    }
+
+    /// Of the disk that a directory is on; none of a file system that is on no one device.
+    pub(super) fn of_disk(directory: &Path) -> Option<Self> {
+        let device = fs::metadata(directory).ok()?.st_dev();
+        let disk = Counts::of_device(stat((rustix::fs::major(device), rustix::fs::minor(device))))?;
+        Some(Self::start(Vec::new(), None, Some(disk)))
+    }
+
+    fn start(threads: Vec<Counts>, device: Option<Counts>, disk: Option<Counts>) -> Self {
+        let work = move |over: &AtomicBool| read(threads, device, disk, over);
+        Self(Background::start("the reader of the kernel's figures", work))
     }
 
     /// What they say.
@@ -71,175 +89,96 @@ impl KernelStats {
     }
 }
 
-fn read(mut threads: Vec<ThreadDelay>, mut device: Option<Device>, over: &AtomicBool) -> HostObservations {
+fn stat((major, minor): (u32, u32)) -> PathBuf {
+    PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"))
+}
+
+fn read(
+    mut threads: Vec<Counts>,
+    mut device: Option<Counts>,
+    mut disk: Option<Counts>,
+    over: &AtomicBool,
+) -> HostObservations {
     let mut heard = HostObservations::default();
     let mut since_ns = now_ns();
     while !over.load(Ordering::Relaxed) {
         thread::sleep(EVERY);
         let begun_ns = now_ns();
-        for thread in &mut threads {
-            heard.waits.extend(thread.more_ns().and_then(|more_ns| wait(more_ns, since_ns, now_ns())));
-        }
-        if device.as_mut().is_some_and(Device::was_busy) {
+        let delays = threads.iter_mut().filter_map(|thread| thread.grown()?.get(DELAY_NS).copied());
+        heard.waits.extend(delays.filter_map(|delay_ns| wait(delay_ns, since_ns, now_ns())));
+        if device.as_mut().is_some_and(|device| device.was_busy() == Some(true)) {
             heard.busy.push(busy(since_ns, now_ns()));
         }
+        let slow_ms = disk.as_mut().and_then(Counts::slowest_ms);
+        heard.slow.extend(slow_ms.map(|ms| slow(ms, now_ns())));
         since_ns = begun_ns;
     }
     heard
 }
 
-/// How long a thread has waited for a processor in all.
-struct ThreadDelay {
-    schedstat: PathBuf,
-    delay_ns: i64,
+/// The numbers of a file, when it was last read.
+struct Counts {
+    file: PathBuf,
+    numbers: Vec<i64>,
 }
 
-impl ThreadDelay {
-    fn of(task: &Path) -> Option<Self> {
-        let schedstat = task.join("schedstat");
-        let delay_ns = number(&schedstat, 1)?;
-        Some(Self { schedstat, delay_ns })
+impl Counts {
+    /// Of a file that has numbers up to this one.
+    fn of(file: PathBuf, last: usize) -> Option<Self> {
+        let numbers = numbers(&file)?;
+        (numbers.len() > last).then_some(Self { file, numbers })
     }
 
-    /// Since this was last asked.
-    fn more_ns(&mut self) -> Option<i64> {
-        let delay_ns = number(&self.schedstat, 1)?;
-        let before = std::mem::replace(&mut self.delay_ns, delay_ns);
-        Some(delay_ns.saturating_sub(before))
-    }
-}
-
-/// A wait that ended between two looks: the kernel adds its length when it ends.
-fn wait(length_ns: i64, since_ns: i64, until_ns: i64) -> Option<Observation> {
-    (length_ns >= SHORTEST_NS).then(|| Observation {
-        start_ns: since_ns.saturating_sub(length_ns),
-        end_ns: until_ns,
-        truth: Truth::of(&["run-queue"]),
-        alone: false,
-        said: format!("schedstat: {} us without a processor", length_ns / 1_000),
-    })
-}
-
-/// A device's requests, by their number and how many are under way.
-struct Device {
-    stat: PathBuf,
-    done: i64,
-}
-
-impl Device {
-    fn of(stat: PathBuf) -> Result<Self, Error> {
-        let Some(done) = Self::read(&stat).map(|(done, _)| done) else {
-            return Err(Error::Unusable(format!("{} tells nothing", stat.display())));
-        };
-        Ok(Self { stat, done })
+    fn of_device(stat: PathBuf) -> Option<Self> {
+        Self::of(stat, KINDS.iter().map(|(_, ms)| *ms).max()?)
     }
 
-    /// Reads, writes and flushes that it has done; how many are under way.
-    fn read(stat: &Path) -> Option<(i64, i64)> {
-        let numbers = numbers(stat)?;
-        let done = [0, 4, 15].into_iter().map(|at| numbers.get(at)).sum::<Option<i64>>()?;
-        Some((done, *numbers.get(8)?))
+    /// By how much each has grown since this was last asked.
+    fn grown(&mut self) -> Option<Vec<i64>> {
+        let before = std::mem::replace(&mut self.numbers, numbers(&self.file)?);
+        Some(self.numbers.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect())
     }
 
-    /// Whether it was at work since this was last asked, or is.
-    fn was_busy(&mut self) -> bool {
-        let Some((done, under_way)) = Self::read(&self.stat) else { return false };
-        let before = std::mem::replace(&mut self.done, done);
-        done > before || under_way > 0
-    }
-}
-
-fn busy(since_ns: i64, until_ns: i64) -> Observation {
-    Observation {
-        start_ns: since_ns,
-        end_ns: until_ns,
-        truth: Truth::of(&["journal-commit", "slow-device"]),
-        alone: false,
-        said: "the device's stat: at work".to_owned(),
-    }
-}
-
-/// One of the numbers that a file has, from 0 on.
-fn number(path: &Path, at: usize) -> Option<i64> {
-    numbers(path)?.get(at).copied()
-}
-
-/// The numbers that a file has, all of one moment.
-pub(super) fn numbers(path: &Path) -> Option<Vec<i64>> {
-    fs::read_to_string(path).ok()?.split_whitespace().map(|number| number.parse().ok()).collect()
-}
-
-/// Requests that take less slow nobody over any threshold.
-const SLOW_MS: i64 = 20;
-/// In the file, how many of a kind are done, and the milliseconds they took: reads, writes, flushes.
-const KINDS: [(usize, usize); 3] = [(0, 3), (4, 7), (15, 16)];
-
-/// Reads until it is stopped; ends when dropped.
-pub(super) struct DiskStats(Background<Vec<Observation>>);
-
-impl DiskStats {
-    /// That a directory is on; none of a file system that is on no one device.
-    pub(super) fn under(directory: &Path) -> Option<Self> {
-        let device = fs::metadata(directory).ok()?.st_dev();
-        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-        let mut counts = DiskCounts::of(PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")))?;
-        let read = move |over: &AtomicBool| {
-            let mut heard = Vec::new();
-            while !over.load(Ordering::Relaxed) {
-                thread::sleep(EVERY);
-                heard.extend(counts.slowest_ms().map(|ms| slow(ms, now_ns())));
-            }
-            heard
-        };
-        Some(Self(Background::start("the reader of the disk's counts", read)))
-    }
-
-    /// When its requests were slow.
-    pub(super) fn stop(self) -> Result<Vec<Observation>, Error> {
-        self.0.stop()
-    }
-}
-
-/// What it has done, by kind: how many requests, and their milliseconds.
-struct DiskCounts {
-    stat: PathBuf,
-    done: [(i64, i64); KINDS.len()],
-}
-
-impl DiskCounts {
-    fn of(stat: PathBuf) -> Option<Self> {
-        let done = Self::read(&stat)?;
-        Some(Self { stat, done })
-    }
-
-    fn read(stat: &Path) -> Option<[(i64, i64); KINDS.len()]> {
-        let numbers = numbers(stat)?;
-        let number = |at: usize| numbers.get(at).copied();
-        let [reads, writes, flushes] = KINDS.map(|(done, ms)| number(done).zip(number(ms)));
-        Some([reads?, writes?, flushes?])
+    /// Whether a device was at work since this was last asked, or is.
+    fn was_busy(&mut self) -> Option<bool> {
+        let grown = self.grown()?;
+        let is_done = KINDS.iter().any(|(done, _)| grown.get(*done).is_some_and(|done| *done > 0));
+        Some(is_done || *self.numbers.get(UNDER_WAY)? > 0)
     }
 
     /// How long requests of a kind took in the mean that ended since this was last asked, of the slowest kind, if that is long.
     fn slowest_ms(&mut self) -> Option<i64> {
-        let now = Self::read(&self.stat)?;
-        let before = std::mem::replace(&mut self.done, now);
-        let means = now
-            .iter()
-            .zip(before)
-            .filter_map(|(now, before)| (now.1 - before.1).checked_div(now.0 - before.0));
+        let grown = self.grown()?;
+        let means = KINDS.iter().filter_map(|(done, ms)| grown.get(*ms)?.checked_div(*grown.get(*done)?));
         means.max().filter(|ms| *ms >= SLOW_MS)
     }
 }
 
+/// The numbers that a file has, all of one moment.
+fn numbers(path: &Path) -> Option<Vec<i64>> {
+    fs::read_to_string(path).ok()?.split_whitespace().map(|number| number.parse().ok()).collect()
+}
+
+fn observed(start_ns: i64, end_ns: i64, causes: &[&str], said: String) -> Observation {
+    Observation { start_ns, end_ns, truth: Truth::of(causes), alone: false, said }
+}
+
+/// A wait that ended between two looks.
+fn wait(length_ns: i64, since_ns: i64, until_ns: i64) -> Option<Observation> {
+    let said = || format!("schedstat: {} us without a processor", length_ns / 1_000);
+    (length_ns >= SHORTEST_NS)
+        .then(|| observed(since_ns.saturating_sub(length_ns), until_ns, &["run-queue"], said()))
+}
+
+fn busy(since_ns: i64, until_ns: i64) -> Observation {
+    observed(since_ns, until_ns, &["journal-commit", "slow-device"], "the device's stat: at work".to_owned())
+}
+
 /// Requests that ended just now.
 fn slow(ms: i64, now_ns: i64) -> Observation {
-    Observation {
-        start_ns: now_ns.saturating_sub(ms.saturating_mul(1_000_000)),
-        end_ns: now_ns,
-        truth: Truth::of(&["slow-device", "journal-commit"]),
-        alone: false,
-        said: format!("the disk's stat: requests of {ms} ms"),
-    }
+    let start_ns = now_ns.saturating_sub(ms.saturating_mul(1_000_000));
+    let said = format!("the disk's stat: requests of {ms} ms");
+    observed(start_ns, now_ns, &["slow-device", "journal-commit"], said)
 }
 
 #[cfg(test)]
@@ -264,22 +203,22 @@ mod tests {
             fs::write(&stat, text).unwrap();
         };
         say(5, 5, 0, 0);
-        let mut device = Device::of(stat.clone()).unwrap();
-        assert!(!device.was_busy());
+        let mut device = Counts::of_device(stat.clone()).unwrap();
+        let mut was_busy = || device.was_busy().unwrap();
+        assert!(!was_busy());
         say(5, 6, 0, 0);
-        assert!(device.was_busy() && !device.was_busy());
+        assert!(was_busy() && !was_busy());
         say(5, 6, 1, 0);
-        assert!(device.was_busy() && device.was_busy());
+        assert!(was_busy() && was_busy());
         say(5, 6, 0, 1);
-        assert!(device.was_busy() && !device.was_busy());
-        assert!(Device::of(directory.path().join("none")).is_err());
+        assert!(was_busy() && !was_busy());
+        assert!(Counts::of_device(directory.path().join("none")).is_none());
     }
 
     #[test]
     fn this_process_has_an_account() {
-        assert!(
-            ThreadDelay::of(Path::new("/proc/self")).is_some_and(|mut thread| thread.more_ns().is_some())
-        );
+        let mut counts = Counts::of("/proc/self/schedstat".into(), DELAY_NS).unwrap();
+        assert!(counts.grown().unwrap().len() > DELAY_NS);
     }
 
     #[test]
@@ -291,7 +230,7 @@ mod tests {
             fs::write(&stat, format!("{r} 0 9 {r_ms} {w} 0 9 {w_ms} 0 9 9 0 0 0 0 {f} {f_ms}\n")).unwrap();
         };
         say([5, 9], [5, 9], [1, 1]);
-        let mut counts = DiskCounts::of(stat.clone()).unwrap();
+        let mut counts = Counts::of_device(stat.clone()).unwrap();
         assert_eq!(counts.slowest_ms(), None);
         say([6, 210], [105, 20], [1, 1]);
         assert_eq!(counts.slowest_ms(), Some(201));
@@ -300,7 +239,7 @@ mod tests {
         assert_eq!(counts.slowest_ms(), Some(29));
         say([7, 229], [107, 50], [2, 30]);
         assert_eq!(counts.slowest_ms(), None, "quick enough");
-        assert!(DiskCounts::of(directory.path().join("none")).is_none());
+        assert!(Counts::of_device(directory.path().join("none")).is_none());
     }
 
     #[test]

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 use serde_json::json;
 
 use super::result::FaultResult;
-use super::score::{UNOBSERVED, percent};
+use super::score::{Score, UNOBSERVED, percent};
 use super::targets::{Bounds, Target, is_quiet, targets};
 use crate::error::Error;
+use crate::files;
 
 /// How it is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -60,6 +60,11 @@ impl<'a> Matrix<'a> {
         Self { results, rows, columns, targets: targets(results, bounds) }
     }
 
+    /// How many targets are missed.
+    pub(super) fn missed(&self) -> usize {
+        self.targets.iter().filter(|target| !target.reached).count()
+    }
+
     pub(super) fn printed(&self, form: Form) -> String {
         match form {
             Form::Table => self.text(),
@@ -73,8 +78,7 @@ impl<'a> Matrix<'a> {
         for (name, form) in
             [("matrix.txt", Form::Table), ("matrix.json", Form::Json), ("matrix.md", Form::Markdown)]
         {
-            let path = directory.join(name);
-            fs::write(&path, self.printed(form)).map_err(Error::io("write", &path))?;
+            files::write(&directory.join(name), self.printed(form))?;
         }
         Ok(())
     }
@@ -178,15 +182,7 @@ impl<'a> Matrix<'a> {
                 "named": named,
             })
         });
-        let targets = self
-            .targets
-            .iter()
-            .map(|target| json!({"what": target.what, "found": target.found, "reached": target.reached}));
-        json!({
-            "matrix": rows.collect::<Vec<_>>(),
-            "targets": targets.collect::<Vec<_>>(),
-            "faults": self.results,
-        })
+        json!({"matrix": rows.collect::<Vec<_>>(), "targets": self.targets, "faults": self.results})
     }
 
     fn letters(&self) -> impl Iterator<Item = String> {
@@ -207,18 +203,16 @@ impl Row {
 /// What was injected, in the faults' order; then what else was named; unobserved last.
 fn columns(results: &[FaultResult]) -> Vec<String> {
     let scores = || results.iter().filter_map(|result| result.score.as_ref());
-    let injected: Vec<&String> = scores().flat_map(|score| score.named.keys()).collect();
-    let others: BTreeSet<&String> = scores()
-        .flat_map(|score| {
-            let outside = score.spurious.keys().chain(score.observed_outside.keys());
-            score.named.values().flat_map(|named| named.keys()).chain(outside)
-        })
-        .filter(|cause| *cause != UNOBSERVED && !injected.contains(cause))
-        .collect();
+    let injected = scores().flat_map(|score| score.named.keys());
+    let named = |score: &Score| -> Vec<String> {
+        let named = score.named.values().flat_map(BTreeMap::keys);
+        named.chain(score.spurious.keys()).chain(score.observed_outside.keys()).cloned().collect()
+    };
+    let others: BTreeSet<String> = scores().flat_map(named).collect();
     let mut columns: Vec<String> = Vec::new();
-    for cause in injected.into_iter().chain(others) {
-        if !columns.contains(cause) {
-            columns.push(cause.clone());
+    for cause in injected.cloned().chain(others) {
+        if cause != UNOBSERVED && !columns.contains(&cause) {
+            columns.push(cause);
         }
     }
     columns.push(UNOBSERVED.to_owned());
@@ -257,7 +251,6 @@ fn rows(result: &FaultResult, columns: &[String]) -> Vec<Row> {
 mod tests {
     use super::*;
     use crate::faults::plan::{Truth, Window};
-    use crate::faults::score::Score;
 
     fn result(fault: &str, injected: &str, named: &[(&str, u64)]) -> FaultResult {
         let counts: BTreeMap<String, u64> =

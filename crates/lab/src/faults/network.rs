@@ -6,12 +6,10 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::plan::{
-    Declaration, Fault, Injection, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, VolumeKind, standard_load,
+    Fault, Injection, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, VolumeKind, prepared, standard_load,
 };
-use super::prepared;
-use super::test_bed::{BrokerAccess, Slow, TestBed};
+use super::test_bed::{BrokerAccess, Slow};
 use crate::background::{Background, in_parallel};
-use crate::broker::BrokerOptions;
 use crate::client::{Connection, Request, Traffic, connect_with_small_window, sip, trickle};
 use crate::error::Error;
 use crate::net::{Limit, Network, Way};
@@ -19,30 +17,23 @@ use crate::net::{Limit, Network, Way};
 /// Clients whose requests come in small pieces with pauses between them, as from a machine that swaps or behind a thin link.
 ///
 /// Truth: `slow-client` for those requests: their first byte came long before their last. The others are not slowed.
-pub(super) struct TrickledRequest;
-
-const TRICKLER: &str = "trickler";
-
-impl Fault for TrickledRequest {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "trickled-request",
-            story: "requests of some clients arrive in pieces",
-            shares: true,
-            threshold_ms: (40, 100),
-            truths: || vec![Truth::of(&["slow-client"]).client(TRICKLER)],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
+pub(super) const TRICKLED_REQUEST: Fault = Fault {
+    name: "trickled-request",
+    story: "requests of some clients arrive in pieces",
+    shares: true,
+    threshold_ms: (40, 100),
+    truths: || vec![Truth::of(&["slow-client"]).client(TRICKLER)],
+    inject: |window| {
         let (clients, requests) = (window.rng.u32(2..=4), window.rng.u32(2..=4));
         let parameters =
             with_clients(window, clients, |access, number, rng| trickler(access, number, requests, rng))?;
         let proof = Proof::Counted((clients * requests) as usize, "requests sent in pieces");
         Ok(Injection { parameters, proof })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
+
+const TRICKLER: &str = "trickler";
 
 /// Sends so many requests, each in pieces, and says how.
 fn trickler(access: &BrokerAccess, number: u32, requests: u32, rng: &mut Rng) -> Result<String, Error> {
@@ -53,7 +44,7 @@ fn trickler(access: &BrokerAccess, number: u32, requests: u32, rng: &mut Rng) ->
         access.interrupt.check()?;
         rng.fill(&mut value);
         let frame = connection.frame(&Request::produce(TOPIC, 0, 1, &[&value]));
-        trickle(connection.stream(), &frame, pieces, Duration::from_millis(time_ms))?;
+        trickle(&connection.stream, &frame, pieces, Duration::from_millis(time_ms))?;
         connection.receive()?;
     }
     Ok(format!("{} B in {pieces} pieces over {time_ms} ms", value.len()))
@@ -64,41 +55,31 @@ fn trickler(access: &BrokerAccess, number: u32, requests: u32, rng: &mut Rng) ->
 ///
 /// Truth: `head-of-line` for the produce requests, anywhere in the chain: the fetch ahead has its own reason. It is a
 /// `long-poll`, if it is reported at all.
-pub(super) struct HeadOfLine;
-
-const SHARER: &str = "sharer";
-/// Nobody writes to it.
-const SILENT: &str = "silent";
-
-impl Fault for HeadOfLine {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "head-of-line",
-            story: "produce requests share a connection with a fetch that waits",
-            shares: true,
-            threshold_ms: (40, 100),
-            truths: || {
-                vec![
-                    Truth::of(&["head-of-line"]).through(&["head-of-line"]).client(SHARER).api("PRODUCE"),
-                    Truth::of(&["long-poll"]).client(SHARER).api("FETCH"),
-                ]
-            },
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn prepare(&mut self, bed: &mut TestBed, _: &mut Rng) -> Result<(), Error> {
-        bed.create_plain_topic(SILENT, 1)
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
+pub(super) const HEAD_OF_LINE: Fault = Fault {
+    name: "head-of-line",
+    story: "produce requests share a connection with a fetch that waits",
+    shares: true,
+    threshold_ms: (40, 100),
+    truths: || {
+        vec![
+            Truth::of(&["head-of-line"]).through(&["head-of-line"]).client(SHARER).api("PRODUCE"),
+            Truth::of(&["long-poll"]).client(SHARER).api("FETCH"),
+        ]
+    },
+    prepare: |bed, _, rng| bed.create_filled_topic(SILENT, &[], (0, 0), rng),
+    inject: |window| {
         let (clients, rounds) = (window.rng.u32(1..=3), window.rng.u32(2..=4));
         let parameters =
             with_clients(window, clients, |access, number, rng| sharer(access, number, rounds, rng))?;
         let proof = Proof::Counted((clients * rounds) as usize, "fetches that were waited behind");
         Ok(Injection { parameters, proof })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
+
+const SHARER: &str = "sharer";
+/// Nobody writes to it.
+const SILENT: &str = "silent";
 
 /// Sends a fetch that waits and some batches right behind it, so many times, and says how.
 fn sharer(access: &BrokerAccess, number: u32, rounds: u32, rng: &mut Rng) -> Result<String, Error> {
@@ -136,28 +117,14 @@ fn with_clients(
 /// response's first bytes at once and the last long after.
 ///
 /// Truth: `slow-client` for its fetches. The producers beside it are not slowed.
-pub(super) struct SlowReader;
-
-const READER: &str = "slow-reader";
-const BULK: &str = "bulk";
-
-impl Fault for SlowReader {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "slow-reader",
-            story: "a consumer reads its responses slowly",
-            shares: true,
-            threshold_ms: (50, 120),
-            truths: || vec![Truth::of(&["slow-client"]).client(READER).api("FETCH")],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn prepare(&mut self, bed: &mut TestBed, rng: &mut Rng) -> Result<(), Error> {
-        bed.create_filled_topic(BULK, &[], (24, 256 << 10), rng)
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
+pub(super) const SLOW_READER: Fault = Fault {
+    name: "slow-reader",
+    story: "a consumer reads its responses slowly",
+    shares: true,
+    threshold_ms: (50, 120),
+    truths: || vec![Truth::of(&["slow-client"]).client(READER).api("FETCH")],
+    prepare: |bed, _, rng| bed.create_filled_topic(BULK, &[], (24, 256 << 10), rng),
+    inject: |window| {
         let OpenWindow { bed, rng, .. } = window;
         let requests = rng.u32(2..=4);
         let window_bytes = rng.usize(8..=32) << 10;
@@ -170,7 +137,7 @@ impl Fault for SlowReader {
         for _ in 0..requests {
             bed.interrupt.check()?;
             connection.send(&Request::fetch(BULK, 0, 0, bytes, 100))?;
-            read += usize::from(sip(connection.stream(), piece as usize, pause)? > bytes as usize / 2);
+            read += usize::from(sip(&connection.stream, piece as usize, pause)? > bytes as usize / 2);
         }
         Ok(Injection {
             parameters: format!(
@@ -179,39 +146,28 @@ impl Fault for SlowReader {
             ),
             proof: Proof::Counted(read, "responses read slowly"),
         })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
 
-/// Two causes at once, on different connections: ext4's journal is slow, as in [`super::disk::JournalStall`], and a client
+const READER: &str = "slow-reader";
+const BULK: &str = "bulk";
+
+/// Two causes at once, on different connections: ext4's journal is slow, as in [`super::disk::JOURNAL_STALL`], and a client
 /// sends its requests a few bytes at a time.
 ///
 /// Truth: `slow-client` for that client's requests, whose bytes take several times as long to come as any commit takes;
 /// `journal-commit` for everybody else's.
-pub(super) struct TwoCauses;
-
-const SLOW_CLIENT: &str = "far-away";
-/// In how many pieces a slow request comes.
-const PIECES: u32 = 12;
-
-impl Fault for TwoCauses {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "two-causes",
-            story: "ext4's journal is slow, and one client sends its requests slowly",
-            volume: VolumeKind::JOURNALED,
-            shares: true,
-            threshold_ms: (40, 70),
-            truths: || {
-                vec![
-                    Truth::of(&["slow-client"]).client(SLOW_CLIENT),
-                    Truth::of(&["journal-commit"]).client(TOPIC),
-                ]
-            },
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
+pub(super) const TWO_CAUSES: Fault = Fault {
+    name: "two-causes",
+    story: "ext4's journal is slow, and one client sends its requests slowly",
+    volume: VolumeKind::JOURNALED,
+    shares: true,
+    threshold_ms: (40, 70),
+    truths: || {
+        vec![Truth::of(&["slow-client"]).client(SLOW_CLIENT), Truth::of(&["journal-commit"]).client(TOPIC)]
+    },
+    inject: |window| {
         let (held_ms, trickle_ms) = (window.rng.u64(100..=200), window.rng.u64(900..=1_300));
         let (connection, rng) = (window.bed.connect(SLOW_CLIENT)?, window.rng.fork());
         let time = Duration::from_millis(trickle_ms);
@@ -224,8 +180,13 @@ impl Fault for TwoCauses {
             parameters: format!("journal writes +{held_ms} ms, {trickled} requests in {trickle_ms} ms each"),
             proof: Proof::Counted(held.min(trickled), "writes held back and requests trickled"),
         })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
+
+const SLOW_CLIENT: &str = "far-away";
+/// In how many pieces a slow request comes.
+const PIECES: u32 = 12;
 
 /// Sends requests piece by piece until it is over; returns how many.
 fn trickle_until(
@@ -239,7 +200,7 @@ fn trickle_until(
     while !over.load(Ordering::Relaxed) {
         rng.fill(&mut value);
         let frame = connection.frame(&Request::produce(TOPIC, 0, 1, &[&value]));
-        trickle(connection.stream(), &frame, PIECES, time)?;
+        trickle(&connection.stream, &frame, PIECES, time)?;
         connection.receive()?;
         sent += 1;
     }
@@ -251,43 +212,25 @@ fn trickle_until(
 ///
 /// Truth: `slow-client` for slow requests of those clients: bytes that arrive slowly, for any reason, before they reach the
 /// broker. A request behind such a one on the same connection arrives late too.
-#[derive(Default)]
-pub(super) struct LossyLink {
-    network: Option<Network>,
-}
-
-/// The broker's host on the network.
-const BROKER: u8 = 1;
-const FAR: &str = "far";
-
-impl Fault for LossyLink {
-    fn declaration(&self) -> &'static Declaration {
-        &Declaration {
-            name: "lossy-link",
-            story: "the clients' packets are dropped on the way to the broker",
-            load: far_load,
-            threshold_ms: (60, 120),
-            truths: || vec![Truth::of(&["slow-client"]).through(&["slow-client"]).client(FAR).api("PRODUCE")],
-            ..Declaration::DEFAULT
-        }
-    }
-
-    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Rng) -> Result<(), Error> {
+pub(super) const LOSSY_LINK: Fault = Fault {
+    name: "lossy-link",
+    story: "the clients' packets are dropped on the way to the broker",
+    load: far_load,
+    threshold_ms: (60, 120),
+    truths: || vec![Truth::of(&["slow-client"]).through(&["slow-client"]).client(FAR).api("PRODUCE")],
+    configure: |options, tools, _| {
         let network = Network::make(&options.site.clone().unwrap_or_default(), BROKER)?;
-        options.place = network.host(BROKER).unwrap_or_default();
-        options.address = Network::address(BROKER);
+        options.join(&network, BROKER)?;
         options.port = Some(9092);
-        self.network = Some(network);
+        tools.network = Some(network);
         Ok(())
-    }
-
-    fn connect(&mut self, bed: &mut TestBed) -> Result<(), Error> {
-        bed.clients = prepared(self.network.as_ref())?.clients();
+    },
+    connect: |bed, tools| {
+        bed.clients = prepared(tools.network.as_ref())?.clients();
         Ok(())
-    }
-
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
-        let network = prepared(self.network.as_ref())?;
+    },
+    inject: |window| {
+        let network = prepared(window.tools.network.as_ref())?;
         let (rate_kbit, queue_bytes) = (window.rng.u32(4_000..=10_000), window.rng.u32(10_000..=20_000));
         let length_ms = window.rng.u64(2_500..=3_500);
         network.limit(BROKER, Way::ToHost, Limit { rate_kbit, burst_bytes: 5_000, queue_bytes })?;
@@ -299,8 +242,13 @@ impl Fault for LossyLink {
             parameters: format!("{rate_kbit} kbit/s with a queue of {queue_bytes} B for {length_ms} ms"),
             proof: Proof::Counted(dropped as usize, "packets dropped on their way to the broker"),
         })
-    }
-}
+    },
+    ..Fault::DEFAULT
+};
+
+/// The broker's host on the network.
+const BROKER: u8 = 1;
+const FAR: &str = "far";
 
 fn far_load(rng: &mut Rng) -> Traffic {
     Traffic {

@@ -3,50 +3,73 @@
 //! The truth is declared before anything is recorded, with why. Names that are accepted beside the first are those of the
 //! same event seen from another place, never of another event.
 
+use std::path::PathBuf;
+
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
+use super::broker::Codec;
 use super::ground_truth::Observation;
 use super::test_bed::TestBed;
-use crate::broker::BrokerOptions;
+use crate::broker::{Broker, BrokerOptions};
+use crate::cgroup::Cgroup;
 use crate::client::{Answer, Running, Topic, Traffic, now_ns};
+use crate::cpu_hogs::CpuHogs;
 use crate::error::Error;
+use crate::experiment::setup::pairs;
+use crate::jvm::Jvm;
 use crate::kafka;
-use crate::volume::FileSystem;
+use crate::net::Network;
+use crate::volume::{Extent, FileSystem};
 
 /// The topic that the load writes to.
 pub(super) const TOPIC: &str = "orders";
 /// The most partitions that are drawn; the topic has as many.
 pub(super) const MAX_PARTITIONS: u32 = 6;
 
-/// What a fault is and what it needs.
-pub(crate) struct Declaration {
+/// A cause that is injected on a real broker, one window after the other: what it is, what it needs, what it does.
+pub(super) struct Fault {
     /// The row of the confusion matrix, and the directory.
-    pub(crate) name: &'static str,
+    pub(super) name: &'static str,
     /// One line: what is done to the broker.
-    pub(crate) story: &'static str,
+    pub(super) story: &'static str,
     /// What the broker's partitions lie on; `None` is a plain directory of this machine.
-    pub(crate) volume: Option<VolumeKind>,
+    pub(super) volume: Option<VolumeKind>,
     /// Whether it can share a broker with other faults: it starts the broker in no special way, and leaves nothing behind
     /// that slows it.
-    pub(crate) shares: bool,
+    pub(super) shares: bool,
     /// Which Kafka.
-    pub(crate) kafka: &'static str,
+    pub(super) kafka: &'static str,
     /// Lines of server.properties.
-    pub(crate) properties: &'static [(&'static str, &'static str)],
+    pub(super) properties: &'static [(&'static str, &'static str)],
     /// Settings of the load's topic.
-    pub(crate) topic_configs: &'static [(&'static str, &'static str)],
+    pub(super) topic_configs: &'static [(&'static str, &'static str)],
+    /// Which brokers have the load's topic, the leader first; the broker alone where there is none.
+    pub(super) topic_brokers: &'static [u32],
     /// The load of a window.
-    pub(crate) load: fn(&mut Rng) -> Traffic,
+    pub(super) load: fn(&mut Rng) -> Traffic,
     /// Within which the threshold is drawn: requests that took at least so long are judged.
-    pub(crate) threshold_ms: (u64, u64),
+    pub(super) threshold_ms: (u64, u64),
     /// Which requests must be blamed on what; the first that fits a request counts. Nothing where nothing is injected.
-    pub(crate) truths: fn() -> Vec<Truth>,
+    pub(super) truths: fn() -> Vec<Truth>,
+    /// Changes how the broker is started. Numbers drawn here hold for all windows.
+    pub(super) configure: fn(&mut BrokerOptions, &mut Tools, &mut Rng) -> Result<(), Error>,
+    /// Prepares the clients' network, before anything is sent.
+    pub(super) connect: fn(&mut TestBed, &mut Tools) -> Result<(), Error>,
+    /// Makes further topics, fills them, starts what else is needed: nothing of it is recorded.
+    pub(super) prepare: fn(&mut TestBed, &mut Tools, &mut Rng) -> Result<(), Error>,
+    /// Prepares one window, before its load starts.
+    pub(super) prepare_window: fn(&mut TestBed, &mut Tools, &mut Rng) -> Result<(), Error>,
+    /// Injects it once beside the load and takes it back; returns when the last operation that it held up has ended.
+    pub(super) inject: fn(&mut OpenWindow<'_>) -> Result<Injection, Error>,
+    /// What others than brokerscope observed since [`Fault::prepare`] that was not injected. What the broker's own JVM
+    /// logged is known of every fault.
+    pub(super) observations: fn(&Tools) -> Result<Vec<Observation>, Error>,
 }
 
-impl Declaration {
-    /// A fault on a plain directory, under the standard load.
-    pub(crate) const DEFAULT: Self = Self {
+impl Fault {
+    /// A fault on a plain directory, under the standard load, that does nothing.
+    pub(super) const DEFAULT: Self = Self {
         name: "",
         story: "",
         volume: None,
@@ -54,81 +77,82 @@ impl Declaration {
         kafka: kafka::DEFAULT_VERSION,
         properties: &[],
         topic_configs: &[],
+        topic_brokers: &[],
         load: standard_load,
         threshold_ms: (40, 80),
         truths: Vec::new,
+        configure: |_, _, _| Ok(()),
+        connect: |_, _| Ok(()),
+        prepare: |_, _, _| Ok(()),
+        prepare_window: |_, _, _| Ok(()),
+        inject: |_| Ok(Injection { parameters: String::new(), proof: Proof::Slowest }),
+        observations: |_| Ok(Vec::new()),
     };
 
     /// Whether nothing is injected: the kernel's statistics are the ground truth then, of the device too.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         (self.truths)().is_empty()
-    }
-}
-
-/// A cause that is injected on a real broker, one window after the other. What it holds outside the test bed (cgroups,
-/// limits, networks) ends when it is dropped, before the test bed.
-pub(crate) trait Fault {
-    /// What it is.
-    fn declaration(&self) -> &'static Declaration;
-
-    /// Changes how the broker is started. Numbers drawn here hold for all windows.
-    fn configure(&mut self, _options: &mut BrokerOptions, _rng: &mut Rng) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Prepares the clients' network, before anything is sent.
-    fn connect(&mut self, _bed: &mut TestBed) -> Result<(), Error> {
-        Ok(())
     }
 
     /// Makes the load's topic.
-    fn create_topic(&mut self, bed: &mut TestBed) -> Result<(), Error> {
-        let configs = self.declaration().topic_configs.iter();
-        let configs = configs.map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let (name, partitions) = (TOPIC.to_owned(), MAX_PARTITIONS);
-        bed.create_topic(&Topic { name, partitions, configs, ..Topic::default() })
-    }
-
-    /// Makes further topics, fills them, starts what else is needed: nothing of it is recorded.
-    fn prepare(&mut self, _bed: &mut TestBed, _rng: &mut Rng) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Prepares one window, before its load starts.
-    fn prepare_window(&mut self, _bed: &mut TestBed, _rng: &mut Rng) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Injects it once beside the load and takes it back; returns when the last operation that it held up has ended.
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error>;
-
-    /// What others than brokerscope observed since [`Fault::prepare`] that was not injected. What the broker's own JVM
-    /// logged is known of every fault.
-    fn observations(&mut self) -> Result<Vec<Observation>, Error> {
-        Ok(Vec::new())
+    pub(super) fn create_topic(&self, bed: &TestBed) -> Result<(), Error> {
+        bed.create_topic(&Topic {
+            name: TOPIC.to_owned(),
+            partitions: MAX_PARTITIONS,
+            brokers: self.topic_brokers.to_vec(),
+            configs: pairs(self.topic_configs),
+            ..Topic::default()
+        })
     }
 }
 
+/// What a fault has made outside the test bed; ends when it is dropped, before the test bed.
+#[derive(Default)]
+pub(super) struct Tools {
+    pub(super) cgroup: Option<Cgroup>,
+    pub(super) network: Option<Network>,
+    pub(super) hogs: Option<CpuHogs>,
+    pub(super) jvm: Option<Jvm>,
+    pub(super) codec: Option<Codec>,
+    pub(super) followers: Vec<Broker>,
+    /// Where the followers' JVMs log their pauses.
+    pub(super) follower_logs: Vec<PathBuf>,
+    /// Request handlers of the broker.
+    pub(super) handlers: u32,
+    /// Base offsets of segments that are not written to any more, and where their indexes lie on the device.
+    pub(super) old_segments: Vec<i64>,
+    pub(super) old_indexes: Vec<Extent>,
+}
+
+/// What a fault has made.
+///
+/// # Errors
+/// Where it was not.
+pub(super) fn prepared<T>(made: Option<&T>) -> Result<&T, Error> {
+    made.ok_or_else(|| Error::Unusable("the fault was not prepared".to_owned()))
+}
+
 /// A window while a fault is injected in it.
-pub(crate) struct OpenWindow<'a> {
-    pub(crate) bed: &'a mut TestBed,
-    pub(crate) rng: &'a mut Rng,
-    pub(crate) traffic: &'a Traffic,
-    pub(crate) start_ns: i64,
-    pub(crate) threshold_ms: u64,
+pub(super) struct OpenWindow<'a> {
+    pub(super) bed: &'a mut TestBed,
+    pub(super) tools: &'a mut Tools,
+    pub(super) rng: &'a mut Rng,
+    pub(super) traffic: &'a Traffic,
+    pub(super) start_ns: i64,
+    pub(super) threshold_ms: u64,
     load: Option<Running>,
     answers: Vec<Answer>,
 }
 
 /// What was injected.
-pub(crate) struct Injection {
+pub(super) struct Injection {
     /// What was drawn, for people: `journal writes +213 ms for 2.4 s`.
-    pub(crate) parameters: String,
-    pub(crate) proof: Proof,
+    pub(super) parameters: String,
+    pub(super) proof: Proof,
 }
 
 /// What shows that it was injected.
-pub(crate) enum Proof {
+pub(super) enum Proof {
     /// Operations of the device that were held back.
     HeldBack(&'static str),
     /// Requests of the load that their producers saw slow.
@@ -141,14 +165,14 @@ pub(crate) enum Proof {
 
 impl OpenWindow<'_> {
     /// Has the load send nothing, or go on.
-    pub(crate) fn pause(&self, paused: bool) {
+    pub(super) fn pause(&self, paused: bool) {
         if let Some(load) = &self.load {
             load.pause(paused);
         }
     }
 
     /// Ends the load, when all that was sent is answered.
-    pub(crate) fn stop_load(&mut self) -> Result<(), Error> {
+    pub(super) fn stop_load(&mut self) -> Result<(), Error> {
         self.load.take().map_or(Ok(()), |load| load.stop().map(|answers| self.answers = answers))
     }
 
@@ -160,19 +184,23 @@ impl OpenWindow<'_> {
 
 /// Injects a fault once, with the load that it needs; returns when the broker is well again, after a short stretch of load
 /// without the fault.
-pub(super) fn inject(fault: &mut dyn Fault, bed: &mut TestBed, rng: &mut Rng) -> Result<Window, Error> {
-    let declared = fault.declaration();
-    let traffic = (declared.load)(rng);
-    let (least, most) = declared.threshold_ms;
+pub(super) fn inject(
+    fault: &Fault,
+    tools: &mut Tools,
+    bed: &mut TestBed,
+    rng: &mut Rng,
+) -> Result<Window, Error> {
+    let traffic = (fault.load)(rng);
+    let (least, most) = fault.threshold_ms;
     let mut threshold_ms = rng.u64(least..=most);
-    fault.prepare_window(bed, rng)?;
+    (fault.prepare_window)(bed, tools, rng)?;
     let load = Some(bed.produce(&traffic, rng)?);
     bed.settle()?;
     bed.held_back()?;
     let start_ns = now_ns();
-    let mut open =
-        OpenWindow { bed, rng, traffic: &traffic, start_ns, threshold_ms, load, answers: Vec::new() };
-    let Injection { parameters, proof } = fault.inject(&mut open)?;
+    let (traffic, answers) = (&traffic, Vec::new());
+    let mut open = OpenWindow { bed, tools, rng, traffic, start_ns, threshold_ms, load, answers };
+    let Injection { parameters, proof } = (fault.inject)(&mut open)?;
     let end_ns = now_ns();
     open.bed.settle()?;
     let held = open.bed.held_back()?;
@@ -186,13 +214,13 @@ pub(super) fn inject(fault: &mut dyn Fault, bed: &mut TestBed, rng: &mut Rng) ->
             (open.answers.len(), "requests answered")
         }
     };
-    let parameters = [parameters, describe(&traffic)].map(|part| part.trim().to_owned());
+    let parameters = [parameters, describe(traffic)].map(|part| part.trim().to_owned());
     let window = Window {
         start_ns,
         end_ns,
         threshold_ms,
         parameters: parameters.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; "),
-        truths: (declared.truths)(),
+        truths: (fault.truths)(),
         ..Window::default()
     };
     Ok(window.shown_by(count, what))
@@ -202,7 +230,7 @@ pub(super) fn inject(fault: &mut dyn Fault, bed: &mut TestBed, rng: &mut Rng) ->
 /// 4 KiB each, on 1 to 6 partitions, one to three of a connection unanswered, acks 1.
 pub(super) fn standard_load(rng: &mut Rng) -> Traffic {
     Traffic {
-        client: "orders".to_owned(),
+        client: TOPIC.to_owned(),
         topic: TOPIC.to_owned(),
         partitions: rng.u32(1..=MAX_PARTITIONS),
         producers: rng.u32(6..=12),
@@ -241,44 +269,44 @@ fn slowest<'a>(answers: impl Iterator<Item = &'a Answer>) -> u64 {
 
 /// A file system to inject faults in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct VolumeKind {
+pub(super) struct VolumeKind {
     /// Which.
-    pub(crate) file_system: FileSystem,
+    pub(super) file_system: FileSystem,
     /// Its mount options.
-    pub(crate) mount_options: &'static str,
+    pub(super) mount_options: &'static str,
 }
 
 impl VolumeKind {
     /// ext4 with a commit every second instead of every five: several in a window.
-    pub(crate) const JOURNALED: Option<Self> =
+    pub(super) const JOURNALED: Option<Self> =
         Some(Self { file_system: FileSystem::Ext4, mount_options: "commit=1" });
     /// ext4 without a journal: no commit waits for the same pages.
-    pub(crate) const WITHOUT_JOURNAL: Option<Self> =
+    pub(super) const WITHOUT_JOURNAL: Option<Self> =
         Some(Self { file_system: FileSystem::Ext4WithoutJournal, mount_options: "" });
 }
 
 /// One injection of a fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Window {
+pub(super) struct Window {
     /// From when it can have slowed a request, UTC nanoseconds.
-    pub(crate) start_ns: i64,
+    pub(super) start_ns: i64,
     /// Until when, the last held-up operation included.
-    pub(crate) end_ns: i64,
+    pub(super) end_ns: i64,
     /// Requests that took at least this long are judged.
-    pub(crate) threshold_ms: u64,
+    pub(super) threshold_ms: u64,
     /// What was drawn, for people: `journal writes +213 ms for 2.4 s; 9 producers`.
-    pub(crate) parameters: String,
+    pub(super) parameters: String,
     /// What shows that it was injected (`31 writes held back`).
-    pub(crate) proof: Option<String>,
+    pub(super) proof: Option<String>,
     /// Why it was not, where nothing shows that it was.
-    pub(crate) failure: Option<String>,
+    pub(super) failure: Option<String>,
     /// Which requests must be blamed on what; the first that fits a request counts.
-    pub(crate) truths: Vec<Truth>,
+    pub(super) truths: Vec<Truth>,
 }
 
 impl Window {
     /// Says that it was injected where something was counted, and that it was not where nothing was.
-    pub(crate) fn shown_by(self, count: usize, what: &str) -> Self {
+    pub(super) fn shown_by(self, count: usize, what: &str) -> Self {
         match count {
             0 => Self { failure: Some(format!("no {what}")), ..self },
             _ => Self { proof: Some(format!("{count} {what}")), ..self },
@@ -288,54 +316,54 @@ impl Window {
 
 /// What requests of some clients must be blamed on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Truth {
+pub(super) struct Truth {
     /// How their client ids begin; empty is everybody.
-    pub(crate) client: String,
+    pub(super) client: String,
     /// Of which API, as Kafka spells it (`PRODUCE`); empty is any.
-    pub(crate) api: String,
+    pub(super) api: String,
     /// Names of the root cause that are right; the first is the injected one.
-    pub(crate) causes: Vec<String>,
+    pub(super) causes: Vec<String>,
     /// Names that are right wherever they are in the chain, where what was injected is not the root itself.
-    pub(crate) through: Vec<String>,
+    pub(super) through: Vec<String>,
     /// Whether it also lengthens what the JVM pauses for, so that it stays a true cause of a request that lay in a stop.
     #[serde(default, alias = "slows_stops")]
-    pub(crate) slows_pauses: bool,
+    pub(super) slows_pauses: bool,
 }
 
 impl Truth {
     /// Everybody's root must be one of `causes`, of which the first is the injected one.
-    pub(crate) fn of(causes: &[&str]) -> Self {
+    pub(super) fn of(causes: &[&str]) -> Self {
         let causes = causes.iter().map(|&cause| cause.to_owned()).collect();
         Self { causes, ..Self::default() }
     }
 
     /// The same of those whose client ids begin with this.
-    pub(crate) fn client(self, client: &str) -> Self {
+    pub(super) fn client(self, client: &str) -> Self {
         Self { client: client.to_owned(), ..self }
     }
 
     /// The same of one API.
-    pub(crate) fn api(self, api: &str) -> Self {
+    pub(super) fn api(self, api: &str) -> Self {
         Self { api: api.to_owned(), ..self }
     }
 
     /// Names that are right wherever they are in the chain.
-    pub(crate) fn through(self, names: &[&str]) -> Self {
+    pub(super) fn through(self, names: &[&str]) -> Self {
         Self { through: names.iter().map(|&name| name.to_owned()).collect(), ..self }
     }
 
     /// The same of what also lengthens the JVM's pauses, or is one.
-    pub(crate) fn slows_pauses(self) -> Self {
+    pub(super) fn slows_pauses(self) -> Self {
         Self { slows_pauses: true, ..self }
     }
 
     /// Whether it speaks of a request.
-    pub(crate) fn is_about(&self, client: &str, api: &str) -> bool {
+    pub(super) fn is_about(&self, client: &str, api: &str) -> bool {
         client.starts_with(&self.client) && (self.api.is_empty() || self.api == api)
     }
 
     /// Whether a verdict is right.
-    pub(crate) fn allows(&self, cause: &str, chain: &[String]) -> bool {
+    pub(super) fn allows(&self, cause: &str, chain: &[String]) -> bool {
         self.causes.iter().any(|right| right == cause)
             || self.through.iter().any(|right| chain.contains(right))
     }

@@ -1,6 +1,5 @@
 //! What is kept of a run: its windows, so that its recording can be explained and scored again, and its score.
 
-use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +9,7 @@ use super::plan::Window;
 use super::run::Run;
 use super::score::{Score, score};
 use crate::error::Error;
+use crate::files;
 use crate::observer::Observer;
 
 /// The recording, in a run's directory.
@@ -66,7 +66,7 @@ impl FaultResult {
 
     /// What an earlier run left, if it can be read.
     pub(super) fn read(directory: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(directory.join(RESULT)).ok()?).ok()
+        files::read_json(&directory.join(RESULT)).ok()?
     }
 
     /// Whether it is the whole result of such a run.
@@ -74,20 +74,14 @@ impl FaultResult {
         (self.seed, self.seeds) == (seed, seeds) && self.score.is_some()
     }
 
-    pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
-        let path = directory.join(RESULT);
-        let text = serde_json::to_vec_pretty(self)
-            .map_err(|error| Error::Unusable(format!("{}: {error}", path.display())))?;
-        fs::write(&path, text).map_err(Error::io("write", &path))
-    }
-
     /// Has the recording explained, and scores that.
     pub(super) fn explained_again(mut self, directory: &Path, observer: &Observer) -> Result<Self, Error> {
         let verdicts = directory.join(VERDICTS);
         let lowest = self.windows.iter().map(|window| window.threshold_ms).min();
-        let said = observer.explain(&directory.join(RECORDING), lowest.unwrap_or(LOWEST_MS), &verdicts)?;
+        let said =
+            observer.judge("explain", &directory.join(RECORDING), lowest.unwrap_or(LOWEST_MS), &verdicts)?;
         self.score = Some(score(&said, &self)?);
-        self.write(directory)?;
+        files::write_json(&directory.join(RESULT), &self)?;
         Ok(self)
     }
 

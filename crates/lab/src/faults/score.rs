@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::ground_truth::{Observation, observed_ns};
 use super::plan::{Truth, Window};
@@ -116,18 +115,44 @@ pub(super) fn score(said: &str, of: &FaultResult) -> Result<Score, Error> {
     let FaultResult { windows, observed, others, .. } = of;
     let mut score = Score { of_windows: vec![0; windows.len()], ..Score::default() };
     for line in said.lines() {
-        let object: Value = serde_json::from_str(line)
-            .map_err(|error| Error::Unusable(format!("explain printed no JSON: {error}")))?;
-        if object.get("type").and_then(Value::as_str) == Some("verdict") {
-            let said = Verdict::read(&object)
-                .ok_or_else(|| Error::Unusable(format!("explain printed an odd verdict: {line}")))?;
-            let is_own = others.is_empty() || windows.iter().any(|window| said.overlap_ns(window) > 0);
-            if is_own && !others.iter().any(|other| said.is_within(*other)) {
-                score.add(&said, windows, observed);
+        let read = serde_json::from_str(line);
+        match read.map_err(|error| Error::Unusable(format!("explain printed {line}: {error}")))? {
+            Line::Verdict(said) => {
+                let is_own = others.is_empty() || windows.iter().any(|window| said.overlap_ns(window) > 0);
+                if is_own && !others.iter().any(|other| said.is_within(*other)) {
+                    score.add(&said, windows, observed);
+                }
             }
+            Line::Other => {}
         }
     }
     Ok(score)
+}
+
+/// A line of what `explain` says.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+enum Line {
+    Verdict(Verdict),
+    #[serde(other)]
+    Other,
+}
+
+/// A verdict, as far as it is compared.
+#[derive(Debug, Deserialize)]
+struct Verdict {
+    request: Request,
+    cause: String,
+    chain: Vec<String>,
+    confidence: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Request {
+    arrival_ns: i64,
+    end_ns: i64,
+    client_id: Option<String>,
+    api: String,
 }
 
 impl Score {
@@ -140,13 +165,14 @@ impl Score {
         if said.latency_ns() < window.threshold_ns() {
             return;
         }
-        // Nothing was injected in the windows of a quiet run.
-        if window.truths.is_empty() {
-            return self.add_outside(said, observed);
-        }
-        let truth = window.truths.iter().find(|truth| truth.is_about(&said.client, &said.api));
+        let truth = window.truths.iter().find(|truth| truth.is_about(said.client(), &said.request.api));
         let Some(truth) = truth else {
-            self.bystanders += 1;
+            // Nothing was injected in the windows of a quiet run.
+            if window.truths.is_empty() {
+                self.add_outside(said, observed);
+            } else {
+                self.bystanders += 1;
+            }
             return;
         };
         let worth = said.judge(truth, window.threshold_ns(), observed);
@@ -170,7 +196,7 @@ impl Score {
             Judgement::Injected => {}
             Judgement::Observed => *self.observed.entry(injected).or_default() += 1,
             Judgement::Wrong => {
-                self.wrong_exact += u64::from(said.cause != UNOBSERVED && said.exact);
+                self.wrong_exact += u64::from(said.cause != UNOBSERVED && said.is_exact());
                 self.example(said, &format!("injected {injected}"));
                 *self.wrong.entry(injected).or_default() += 1;
             }
@@ -181,55 +207,27 @@ impl Score {
         self.slow_by_default += u64::from(said.latency_ns() >= DEFAULT_NS);
         if said.cause == UNOBSERVED {
             self.unexplained += 1;
-            return;
-        }
-        if said.is_observed(observed) {
+        } else if said.is_observed(observed) {
             *self.observed_outside.entry(said.cause.clone()).or_default() += 1;
-            return;
+        } else {
+            *self.spurious.entry(said.cause.clone()).or_default() += 1;
+            self.example(said, "nothing injected");
         }
-        *self.spurious.entry(said.cause.clone()).or_default() += 1;
-        self.example(said, "nothing injected");
     }
 
     fn example(&mut self, said: &Verdict, truth: &str) {
         if self.examples.len() < EXAMPLES {
             self.examples.push(format!(
                 "{} of {} at {}, {} ms: {truth}, named {} ({}){}",
-                said.api,
-                said.client,
-                said.start_ns,
+                said.request.api,
+                said.client(),
+                said.request.arrival_ns,
                 said.latency_ns() / 1_000_000,
                 said.cause,
                 said.chain.join(" ← "),
-                if said.exact { ", exact" } else { "" }
+                if said.is_exact() { ", exact" } else { "" }
             ));
         }
-    }
-}
-
-impl Verdict {
-    fn read(object: &Value) -> Option<Self> {
-        let request = object.get("request")?;
-        let text = |of: &Value, field: &str| of.get(field).and_then(Value::as_str).map(str::to_owned);
-        let number = |field: &str| request.get(field).and_then(Value::as_i64);
-        let chain = object.get("chain")?.as_array()?;
-        Some(Self {
-            start_ns: number("arrival_ns")?,
-            end_ns: number("end_ns")?,
-            client: text(request, "client_id").unwrap_or_default(),
-            api: text(request, "api")?,
-            cause: text(object, "cause")?,
-            chain: chain.iter().filter_map(|link| link.as_str().map(str::to_owned)).collect(),
-            exact: object.get("confidence").and_then(Value::as_str) == Some(EXACT),
-        })
-    }
-
-    fn is_within(&self, (start_ns, end_ns): (i64, i64)) -> bool {
-        self.end_ns > start_ns && self.start_ns < end_ns.saturating_add(AFTERWARDS_NS)
-    }
-
-    fn overlap_ns(&self, window: &Window) -> i64 {
-        self.end_ns.min(window.end_ns).saturating_sub(self.start_ns.max(window.start_ns))
     }
 }
 
@@ -241,24 +239,12 @@ impl Window {
 
 /// What piled up while the JVM stood still is served within this time after it.
 const PILED_UP_NS: i64 = 250_000_000;
-/// Stops of the JVM, as brokerscope names them.
-const STOPS: [&str; 2] = ["gc-pause", "safepoint"];
-
-/// A verdict, as far as it is compared.
-#[derive(Debug)]
-pub(super) struct Verdict {
-    pub(super) start_ns: i64,
-    pub(super) end_ns: i64,
-    pub(super) client: String,
-    pub(super) api: String,
-    pub(super) cause: String,
-    pub(super) chain: Vec<String>,
-    pub(super) exact: bool,
-}
+/// Pauses of the JVM, as brokerscope names them.
+const PAUSES: [&str; 2] = ["gc-pause", "safepoint"];
 
 /// What it is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Judgement {
+enum Judgement {
     /// It names what was injected.
     Injected,
     /// It names what was observed independently.
@@ -268,12 +254,29 @@ pub(super) enum Judgement {
 }
 
 impl Verdict {
-    pub(super) fn latency_ns(&self) -> i64 {
-        self.end_ns.saturating_sub(self.start_ns)
+    fn client(&self) -> &str {
+        self.request.client_id.as_deref().unwrap_or_default()
+    }
+
+    fn is_exact(&self) -> bool {
+        self.confidence == EXACT
+    }
+
+    fn latency_ns(&self) -> i64 {
+        self.request.end_ns.saturating_sub(self.request.arrival_ns)
+    }
+
+    fn is_within(&self, (start_ns, end_ns): (i64, i64)) -> bool {
+        self.request.end_ns > start_ns && self.request.arrival_ns < end_ns.saturating_add(AFTERWARDS_NS)
+    }
+
+    fn overlap_ns(&self, window: &Window) -> i64 {
+        let Request { arrival_ns, end_ns, .. } = self.request;
+        end_ns.min(window.end_ns).saturating_sub(arrival_ns.max(window.start_ns))
     }
 
     /// Within a window, where `truth` was injected and so much is slow.
-    pub(super) fn judge(&self, truth: &Truth, threshold_ns: i64, observed: &[Observation]) -> Judgement {
+    fn judge(&self, truth: &Truth, threshold_ns: i64, observed: &[Observation]) -> Judgement {
         if self.names_unobserved_pause(observed) {
             Judgement::Wrong
         } else if truth.allows(&self.cause, &self.chain) && self.leaves_room(truth, threshold_ns, observed) {
@@ -286,20 +289,25 @@ impl Verdict {
     }
 
     /// Whether was observed independently what it names for at least half of its time.
-    pub(super) fn is_observed(&self, observed: &[Observation]) -> bool {
-        let named = |observed: &Observation| observed.truth.allows(&self.cause, &self.chain);
-        observed_ns(observed, self.start_ns, self.end_ns, named).saturating_mul(2) >= self.latency_ns()
+    fn is_observed(&self, observed: &[Observation]) -> bool {
+        self.observed_ns(observed, 0).saturating_mul(2) >= self.latency_ns()
     }
 
     fn names_unobserved_pause(&self, observed: &[Observation]) -> bool {
-        let named = |observed: &Observation| observed.truth.allows(&self.cause, &self.chain);
-        let from_ns = self.start_ns.saturating_sub(PILED_UP_NS);
-        STOPS.contains(&self.cause.as_str()) && observed_ns(observed, from_ns, self.end_ns, named) == 0
+        PAUSES.contains(&self.cause.as_str()) && self.observed_ns(observed, PILED_UP_NS) == 0
+    }
+
+    /// How long was observed what it names, from so long before it arrived.
+    fn observed_ns(&self, observed: &[Observation], before_ns: i64) -> i64 {
+        let Request { arrival_ns, end_ns, .. } = self.request;
+        let is_named = |observed: &Observation| observed.truth.allows(&self.cause, &self.chain);
+        observed_ns(observed, arrival_ns.saturating_sub(before_ns), end_ns, is_named)
     }
 
     /// Whether what was injected can be what slowed it, beside what stood still for another reason.
     fn leaves_room(&self, truth: &Truth, threshold_ns: i64, observed: &[Observation]) -> bool {
-        let alone_ns = observed_ns(observed, self.start_ns, self.end_ns, |observed| observed.alone);
+        let Request { arrival_ns, end_ns, .. } = self.request;
+        let alone_ns = observed_ns(observed, arrival_ns, end_ns, |observed| observed.alone);
         let rest_ns = self.latency_ns().saturating_sub(alone_ns);
         truth.slows_pauses || rest_ns > alone_ns || rest_ns >= threshold_ns
     }
@@ -424,15 +432,14 @@ mod verdict_tests {
     const MS: i64 = 1_000_000;
 
     fn said(cause: &str, start_ms: i64, end_ms: i64) -> Verdict {
-        Verdict {
-            start_ns: start_ms * MS,
+        let request = Request {
+            arrival_ns: start_ms * MS,
             end_ns: end_ms * MS,
-            client: String::new(),
-            api: String::new(),
-            cause: cause.to_owned(),
-            chain: vec![cause.to_owned()],
-            exact: true,
-        }
+            client_id: None,
+            api: "PRODUCE".to_owned(),
+        };
+        let (cause, chain) = (cause.to_owned(), vec![cause.to_owned()]);
+        Verdict { request, cause, chain, confidence: EXACT.to_owned() }
     }
 
     fn collection(begin: i64, end: i64, reached_after: i64) -> Vec<Observation> {
@@ -453,7 +460,7 @@ mod verdict_tests {
     }
 
     #[test]
-    fn a_collection_that_took_most_of_a_request_is_a_true_cause_and_the_plant_is_none() {
+    fn a_collection_that_took_most_of_a_request_is_a_true_cause_and_the_injected_one_is_none() {
         let observed = collection(10, 70, 1);
         assert_eq!(worth("gc-pause", &observed), Judgement::Observed);
         assert_eq!(worth("safepoint", &observed), Judgement::Wrong);

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use serde::Serialize;
+
 use super::result::FaultResult;
 use super::score::percent;
 
@@ -24,7 +26,7 @@ impl Bounds {
 }
 
 /// A target, as far as it is known.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Target {
     /// What it asks for.
     pub(super) what: String,
@@ -55,11 +57,6 @@ pub(super) fn targets(results: &[FaultResult], bounds: Bounds) -> Vec<Target> {
         reached: wrong_exact == 0,
     });
     targets
-}
-
-/// How many are missed.
-pub(super) fn missed(results: &[FaultResult], bounds: Bounds) -> usize {
-    targets(results, bounds).iter().filter(|target| !target.reached).count()
 }
 
 fn of_fault(result: &FaultResult, Bounds { each, forgiven, .. }: Bounds) -> Target {
@@ -112,7 +109,11 @@ mod tests {
     use crate::faults::score::Score;
 
     fn missed(results: &[FaultResult]) -> usize {
-        super::missed(results, Bounds::WANTED)
+        missed_of(results, Bounds::WANTED)
+    }
+
+    fn missed_of(results: &[FaultResult], bounds: Bounds) -> usize {
+        targets(results, bounds).iter().filter(|target| !target.reached).count()
     }
 
     fn result(right: u64, victims: u64) -> FaultResult {
@@ -126,10 +127,10 @@ mod tests {
         assert_eq!(missed(&[result(95, 100)]), 1, "the whole");
         assert_eq!(missed(&[result(99, 100), result(94, 100)]), 2);
         assert_eq!(missed(&[result(100, 100)]), 0);
-        assert_eq!(super::missed(&[result(92, 100)], Bounds::SHORT), 0);
-        assert_eq!(super::missed(&[result(70, 100), result(900, 900)], Bounds::SHORT), 1);
-        assert_eq!(super::missed(&[result(2, 3), result(90, 90)], Bounds::SHORT), 0);
-        assert_eq!(super::missed(&[result(0, 1), result(90, 90)], Bounds::SHORT), 1);
+        assert_eq!(missed_of(&[result(92, 100)], Bounds::SHORT), 0);
+        assert_eq!(missed_of(&[result(70, 100), result(900, 900)], Bounds::SHORT), 1);
+        assert_eq!(missed_of(&[result(2, 3), result(90, 90)], Bounds::SHORT), 0);
+        assert_eq!(missed_of(&[result(0, 1), result(90, 90)], Bounds::SHORT), 1);
         assert_eq!(missed(&[result(2, 3), result(900, 900)]), 1);
         let mut odd = result(100, 100);
         odd.score.as_mut().unwrap().wrong_exact = 1;

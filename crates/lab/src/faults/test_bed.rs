@@ -7,11 +7,13 @@ use std::time::Duration;
 use fastrand::Rng;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::plan::{Fault, VolumeKind};
+use super::plan::{Fault, Tools, VolumeKind};
+use crate::background::on_own_thread;
 use crate::broker::{Broker, BrokerOptions};
 use crate::client::{Connection, Request, Running, Topic, Traffic, create_topic};
 use crate::device::{DeviceOptions, Direction};
 use crate::error::Error;
+use crate::experiment::setup::pairs;
 use crate::jvm::{Pause, pauses, pauses_argument};
 use crate::kafka::Kafka;
 use crate::net::Place;
@@ -29,17 +31,17 @@ const WARM_UP_AGAIN: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_millis(600);
 
 /// A broker that faults are injected on. Fields are dropped in their order.
-pub(crate) struct TestBed {
+pub(super) struct TestBed {
     /// The broker that is recorded.
-    pub(crate) broker: Broker,
+    pub(super) broker: Broker,
     volume: Option<Volume>,
     /// The network namespace of its clients: the lab's own, unless a fault says otherwise.
-    pub(crate) clients: Place,
+    pub(super) clients: Place,
     /// The processor that belongs to the broker, which its clients keep off.
-    pub(crate) broker_cpu: Option<usize>,
-    pub(crate) kafka: Kafka,
-    pub(crate) interrupt: Interrupt,
-    pub(crate) site: Site,
+    pub(super) broker_cpu: Option<usize>,
+    pub(super) kafka: Kafka,
+    pub(super) interrupt: Interrupt,
+    pub(super) site: Site,
     /// The JVM's log of its pauses, not on what is slowed.
     pauses: PathBuf,
     is_warm: bool,
@@ -47,7 +49,7 @@ pub(crate) struct TestBed {
 
 /// What of the device is slow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Slow {
+pub(super) enum Slow {
     /// Writes into the file system's journal.
     JournalWrites,
     /// Reads outside the journal.
@@ -58,40 +60,35 @@ pub(crate) enum Slow {
 
 impl TestBed {
     /// Sets up what `fault` declares, on this volume.
-    pub(crate) fn set_up(
-        Session { interrupt, steps }: &Session,
-        fault: &mut dyn Fault,
+    pub(super) fn set_up(
+        Session { interrupt, steps, .. }: &Session,
+        (fault, tools): (&Fault, &mut Tools),
         volume: Option<VolumeKind>,
         seed: u64,
         rng: &mut Rng,
     ) -> Result<Self, Error> {
-        let declared = fault.declaration();
-        let kafka = Kafka::prepare(declared.kafka, *steps)?;
+        let kafka = Kafka::prepare(fault.kafka, *steps)?;
         let site = Site::claim()?;
-        let prepare = |kind: VolumeKind| {
+        let prepare = |VolumeKind { file_system, mount_options }| {
             let device = DeviceOptions { size_bytes: VOLUME_BYTES, seed };
-            let (file_system, mount_options) = (kind.file_system, kind.mount_options.to_owned());
+            let mount_options = mount_options.to_owned();
             Volume::prepare(&site, &VolumeOptions { device, file_system, mount_options })
         };
         let volume = volume.map(prepare).transpose()?;
         interrupt.check()?;
-        let mut options = BrokerOptions::new(site.directory("broker")?);
+        let mut options = BrokerOptions::of_site(&site, "broker", interrupt)?;
         options.log_dir = volume.as_ref().map(|volume| volume.directory().join("data"));
-        options.metadata_dir = Some(site.directory("metadata")?);
-        options.site = Some(site.path().to_owned());
-        options.interrupt = interrupt.clone();
-        let pauses = options.directory.join("stops.log");
+        let pauses = options.directory.join("pauses.log");
         options.jvm_arguments.push(pauses_argument(&pauses));
-        let properties = declared.properties.iter();
-        options.properties.extend(properties.map(|&(key, value)| (key.to_owned(), value.to_owned())));
-        fault.configure(&mut options, rng)?;
+        options.properties = pairs(fault.properties);
+        (fault.configure)(&mut options, tools, rng)?;
         let broker = Broker::start(&kafka, options)?;
         let (clients, interrupt) = (Place::own(), interrupt.clone());
         Ok(Self { broker, volume, clients, broker_cpu: None, kafka, interrupt, site, pauses, is_warm: false })
     }
 
     /// The broker's listener.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub(super) fn address(&self) -> SocketAddr {
         self.broker.listener()
     }
 
@@ -99,37 +96,37 @@ impl TestBed {
     ///
     /// # Errors
     /// Where the fault declared none.
-    pub(crate) fn volume(&mut self) -> Result<&mut Volume, Error> {
+    pub(super) fn volume(&mut self) -> Result<&mut Volume, Error> {
         self.volume.as_mut().ok_or_else(|| Error::Unusable("this fault has no volume".to_owned()))
     }
 
     /// Whether the broker's logs are on it, and not on the machine's own disk.
-    pub(crate) fn is_on_its_volume(&self) -> bool {
+    pub(super) fn is_on_its_volume(&self) -> bool {
         self.volume.as_ref().is_some_and(|volume| self.broker.log_dir.starts_with(volume.directory()))
     }
 
     /// When the broker's JVM paused, by its own log.
-    pub(crate) fn pauses(&self) -> Result<Vec<Pause>, Error> {
+    pub(super) fn pauses(&self) -> Result<Vec<Pause>, Error> {
         pauses(&self.pauses)
     }
 
     /// Makes operations of the device take so much longer from now on.
-    pub(crate) fn delay(&mut self, slow: Slow, ms: u64) -> Result<(), Error> {
+    pub(super) fn delay(&mut self, slow: Slow, ms: u64) -> Result<(), Error> {
         let volume = self.volume()?;
         match slow {
             Slow::JournalWrites => volume.inject_journal_delay(ms, ms),
-            Slow::Reads => volume.inject_data_delay(Direction::Read, ms, ms),
-            Slow::Writes => volume.inject_data_delay(Direction::Write, ms, ms),
+            Slow::Reads => volume.inject_data_delay(Direction::Read, ms),
+            Slow::Writes => volume.inject_data_delay(Direction::Write, ms),
         }
     }
 
     /// Makes the device quick again; what is held back already stays so.
-    pub(crate) fn clear_delays(&mut self) -> Result<(), Error> {
+    pub(super) fn clear_delays(&mut self) -> Result<(), Error> {
         self.volume()?.device().clear()
     }
 
     /// Slows operations of the device by `ms` for `length_ms`; returns `after_ms` later.
-    pub(crate) fn slow_down(
+    pub(super) fn slow_down(
         &mut self,
         slow: Slow,
         ms: u64,
@@ -143,24 +140,24 @@ impl TestBed {
     }
 
     /// How many of the device's reads and writes were held back since the last call; none without a device.
-    pub(crate) fn held_back(&mut self) -> Result<usize, Error> {
+    pub(super) fn held_back(&mut self) -> Result<usize, Error> {
         let Some(volume) = &mut self.volume else { return Ok(0) };
         let served = volume.device().trace()?;
         Ok(served.iter().filter(|served| served.held_ms > 0).count())
     }
 
     /// A directory of a partition.
-    pub(crate) fn partition_directory(&self, topic: &str, partition: u32) -> PathBuf {
+    pub(super) fn partition_directory(&self, topic: &str, partition: u32) -> PathBuf {
         self.broker.log_dir.join(format!("{topic}-{partition}"))
     }
 
     /// Sleeps, unless interrupted.
-    pub(crate) fn sleep(&self, time: Duration) -> Result<(), Error> {
+    pub(super) fn sleep(&self, time: Duration) -> Result<(), Error> {
         self.interrupt.sleep(time)
     }
 
     /// Load without a fault, before and after.
-    pub(crate) fn settle(&self) -> Result<(), Error> {
+    pub(super) fn settle(&self) -> Result<(), Error> {
         self.sleep(SETTLE)
     }
 
@@ -171,18 +168,13 @@ impl TestBed {
     }
 
     /// Connects as a client.
-    pub(crate) fn connect(&self, client_id: &str) -> Result<Connection, Error> {
+    pub(super) fn connect(&self, client_id: &str) -> Result<Connection, Error> {
         self.access().connect(client_id)
     }
 
     /// Makes a topic, if it is not there, and waits until the broker leads its partitions.
-    pub(crate) fn create_topic(&self, topic: &Topic) -> Result<(), Error> {
+    pub(super) fn create_topic(&self, topic: &Topic) -> Result<(), Error> {
         create_topic(&mut self.connect("lab-admin")?, topic, &self.interrupt)
-    }
-
-    /// Makes a topic with so many partitions and nothing special.
-    pub(crate) fn create_plain_topic(&self, name: &str, partitions: u32) -> Result<(), Error> {
-        self.create_topic(&Topic { name: name.to_owned(), partitions, ..Topic::default() })
     }
 
     /// Makes a topic of one partition with these settings, and fills it with so many batches of so many bytes.
@@ -193,25 +185,25 @@ impl TestBed {
         (batches, bytes): (usize, usize),
         rng: &mut Rng,
     ) -> Result<(), Error> {
-        let configs = configs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        self.create_topic(&Topic { name: name.to_owned(), partitions: 1, configs, ..Topic::default() })?;
+        let (name, configs) = (name.to_owned(), pairs(configs));
+        self.create_topic(&Topic { name: name.clone(), partitions: 1, configs, ..Topic::default() })?;
         let mut connection = self.connect("filler")?;
         let mut value = vec![0; bytes];
         for _ in 0..batches {
             rng.fill(&mut value);
-            connection.order(&Request::produce(name, 0, 1, &[&value]))?;
+            connection.order(&Request::produce(&name, 0, 1, &[&value]))?;
         }
         Ok(())
     }
 
     /// Starts producers.
-    pub(crate) fn produce(&self, traffic: &Traffic, rng: &mut Rng) -> Result<Running, Error> {
+    pub(super) fn produce(&self, traffic: &Traffic, rng: &mut Rng) -> Result<Running, Error> {
         let (address, clients) = (self.address(), &self.clients);
         off_cpu(self.broker_cpu, || clients.within(|| traffic.start(address, rng)))??
     }
 
     /// Has the broker compile what it needs for this kind of load.
-    pub(crate) fn warm_up(&mut self, traffic: &Traffic, rng: &mut Rng) -> Result<(), Error> {
+    pub(super) fn warm_up(&mut self, traffic: &Traffic, rng: &mut Rng) -> Result<(), Error> {
         let running = self.produce(traffic, rng)?;
         self.sleep(if self.is_warm { WARM_UP_AGAIN } else { WARM_UP })?;
         self.is_warm = true;
@@ -229,12 +221,9 @@ fn off_cpu<T: Send>(cpu: Option<usize>, start: impl FnOnce() -> T + Send) -> Res
         }
         sched_setaffinity(None, &allowed)
     };
-    std::thread::scope(|scope| {
-        let starter = scope.spawn(|| {
-            leave().map_err(|error| Error::system("keep off the broker's processor")(error.into()))?;
-            Ok(start())
-        });
-        starter.join().unwrap_or_else(|_| Err(Error::Unusable("a client's thread died".to_owned())))
+    on_own_thread("a client's thread", || {
+        leave().map_err(Error::system("keep off the broker's processor"))?;
+        Ok(start())
     })
 }
 

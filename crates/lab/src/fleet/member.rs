@@ -10,14 +10,13 @@ use std::time::Duration;
 use fastrand::Rng;
 use rustix::fs::{Advice, fadvise};
 
+use super::replay::Replay;
 use super::tier_state::{PARTITIONS, TOPIC, TierState};
 use crate::background::Background;
 use crate::broker::{Broker, BrokerOptions};
 use crate::client::{Connection, Running, Topic, Traffic, create_topic};
 use crate::error::Error;
-use crate::kafka::Kafka;
-use crate::session::Interrupt;
-use crate::site::Site;
+use crate::experiment::setup::pairs;
 use crate::volume::Volume;
 
 /// Nine on one machine: small heaps, and a compiler that is soon done.
@@ -28,14 +27,6 @@ const PROPERTIES: [(&str, &str); 1] = [("log.cleaner.dedupe.buffer.size", "20971
 const PRODUCERS: u32 = 2;
 const PER_SECOND: u32 = 100;
 const RECORD_BYTES: u32 = 1_024;
-
-/// What all of them share.
-pub(super) struct Context<'a> {
-    pub(super) kafka: &'a Kafka,
-    pub(super) site: &'a Site,
-    pub(super) interrupt: &'a Interrupt,
-    pub(super) seed: u64,
-}
 
 /// A running broker. Fields are dropped in their order.
 pub(super) struct Member {
@@ -55,16 +46,24 @@ impl Member {
 
     /// Starts a broker whose load is held back, and the agent in it if it is to have one.
     pub(super) fn start(
-        context: &Context<'_>,
+        replay: &Replay<'_>,
         number: u32,
         volume: Volume,
         state: Option<&TierState>,
     ) -> Result<Self, Error> {
-        let broker = Broker::start(context.kafka, options(context, number, &volume, state)?)?;
+        let interrupt = &replay.session.interrupt;
+        let mut options = BrokerOptions::of_site(replay.site, &format!("broker-{number}"), interrupt)?;
+        options.node_id = number;
+        options.log_dir = Some(Member::log_dir(&volume));
+        // On the same device: none of its files is where other programs read and write.
+        options.metadata_dir = Some(volume.directory().join("metadata"));
+        options.jvm_arguments = JVM_ARGUMENTS.map(str::to_owned).to_vec();
+        options.jvm_arguments.extend(state.map(TierState::jvm_arguments).unwrap_or_default());
+        options.properties = pairs(&PROPERTIES);
+        let broker = Broker::start(replay.kafka, options)?;
         let topic = Topic { name: TOPIC.to_owned(), partitions: PARTITIONS, ..Topic::default() };
-        let mut admin = Connection::open(broker.listener(), "lab-admin")?;
-        create_topic(&mut admin, &topic, context.interrupt)?;
-        let mut rng = Rng::with_seed(context.seed.wrapping_add(u64::from(number)));
+        create_topic(&mut Connection::open(broker.listener(), "lab-admin")?, &topic, interrupt)?;
+        let mut rng = Rng::with_seed(replay.seed.wrapping_add(u64::from(number)));
         let load = traffic().start(broker.listener(), &mut rng)?;
         load.pause(true);
         Ok(Self { broker, load, volume })
@@ -102,26 +101,6 @@ impl Drop for Members {
             drop(volume);
         }
     }
-}
-
-fn options(
-    context: &Context<'_>,
-    number: u32,
-    volume: &Volume,
-    state: Option<&TierState>,
-) -> Result<BrokerOptions, Error> {
-    let site = context.site;
-    let mut options = BrokerOptions::new(site.directory(&format!("broker-{number}"))?);
-    options.node_id = number;
-    options.log_dir = Some(Member::log_dir(volume));
-    // On the same device: none of its files is where other programs read and write.
-    options.metadata_dir = Some(volume.directory().join("metadata"));
-    options.site = Some(site.path().to_owned());
-    options.interrupt = context.interrupt.clone();
-    options.jvm_arguments = JVM_ARGUMENTS.map(str::to_owned).to_vec();
-    options.jvm_arguments.extend(state.map(TierState::jvm_arguments).unwrap_or_default());
-    options.properties = PROPERTIES.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
-    Ok(options)
 }
 
 fn traffic() -> Traffic {

@@ -1,5 +1,5 @@
 //! The operator of the case: asks one command after the other what is wrong, and shows what each says. Whether that is what was
-//! injected, the functions below says.
+//! injected, the functions below say.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::tier_state::{CleanupResult, FILE, PARTITIONS, TOPIC};
 use crate::error::Error;
-use crate::experiment::print;
 use crate::observer::Observer;
+use crate::session::print;
 
 /// What was seen while the brokers ran, and where it is.
 pub(super) struct FleetData {
@@ -35,21 +35,17 @@ pub(super) struct Operator<'a> {
     pub(super) said: &'a Path,
 }
 
-/// A command's name, and whether it named what was injected.
-type NamedAnswer = (&'static str, Answer);
-
 impl Operator<'_> {
     /// Asks all questions, shows the answers, and says of each whether it names what was injected; how many do not.
     pub(super) fn ask_all(&self, seen: &FleetData) -> Result<usize, Error> {
-        let path = |path: &'static str| OsStr::new(path);
-        let (odd, before) = (seen.odd.as_os_str(), seen.before.as_os_str());
+        let (odd, from) = (seen.odd.as_os_str(), "--from".as_ref());
         let most = PARTITIONS.to_string();
-        let fleet = self.ask("fleet", "fleet", &[before], &[])?;
-        let by_reads = [path("--from"), odd, path("--sort"), path("disk-reads")];
-        let files = self.ask("files", "files", &by_reads, &[path("--top"), OsStr::new(&most)])?;
+        let fleet = self.ask("fleet", "fleet", &[seen.before.as_os_str()], &[])?;
+        let by_reads = [from, odd, "--sort".as_ref(), "disk-reads".as_ref()];
+        let files = self.ask("files", "files", &by_reads, &["--top".as_ref(), most.as_ref()])?;
         let logs = self.ask("logs", "logs", &[seen.log.as_os_str()], &[])?;
         let advise = self.ask("advise", "advise", &[odd], &[])?;
-        let by_kind = [path("--from"), seen.after.as_os_str(), path("--by"), path("kind")];
+        let by_kind = [from, seen.after.as_os_str(), "--by".as_ref(), "kind".as_ref()];
         let after = self.ask("after", "files", &by_kind, &[])?;
         let answers = [
             ("fleet", by_fleet(&fleet, seen.injected)),
@@ -67,53 +63,51 @@ impl Operator<'_> {
     fn ask(
         &self,
         name: &str,
-        command: &str,
+        subcommand: &str,
         arguments: &[&OsStr],
         shown: &[&OsStr],
     ) -> Result<String, Error> {
-        let words = arguments.iter().chain(shown).map(|word| word.to_string_lossy());
-        let typed = words.fold(format!("brokerscope {command}"), |line, word| line + " " + &word);
-        let text = self.have_said(&format!("{name}.txt"), command, &[arguments, shown].concat())?;
+        let mut command = self.observer.command(subcommand);
+        command.args(arguments).args(shown);
+        let words = command.get_args().map(|word| word.to_string_lossy());
+        let typed = words.fold("brokerscope".to_owned(), |line, word| line + " " + &word);
+        let text = self.observer.ask(command, &self.said.join(format!("{name}.txt")))?;
         print(&format!("$ {typed}\n{text}\n"))?;
-        self.as_json(name, command, arguments)
+        self.as_json(name, subcommand, arguments)
     }
 
-    fn as_json(&self, name: &str, command: &str, arguments: &[&OsStr]) -> Result<String, Error> {
-        let as_json = [OsStr::new("--format"), OsStr::new("json")];
-        self.have_said(&format!("{name}.jsonl"), command, &[arguments, &as_json].concat())
+    fn as_json(&self, name: &str, subcommand: &str, arguments: &[&OsStr]) -> Result<String, Error> {
+        let mut command = self.observer.command(subcommand);
+        command.args(arguments).args(["--format", "json"]);
+        self.observer.ask(command, &self.said.join(format!("{name}.jsonl")))
     }
 
     /// Whether nothing is said of brokers that are well.
     fn ask_of_others(&self, seen: &FleetData) -> Result<Answer, Error> {
         for recording in &seen.well {
-            let arguments = [OsStr::new("--from"), recording.as_os_str()];
-            if let Err(told) = no_reads_without_egress(&self.as_json("others", "files", &arguments)?) {
+            let said = self.as_json("others", "files", &["--from".as_ref(), recording.as_os_str()])?;
+            if let Err(told) = no_reads_without_egress(&said) {
                 return Ok(Err(told));
             }
         }
         Ok(Ok(format!("nothing is said of the {} brokers that are well", seen.well.len())))
     }
-
-    fn have_said(&self, name: &str, command: &str, arguments: &[&OsStr]) -> Result<String, Error> {
-        self.observer.ask(command, arguments, &self.said.join(name))
-    }
 }
 
-/// What was injected, and who named it.
-fn conclusion(seen: &FleetData, answers: &[NamedAnswer]) -> String {
+/// What was injected, and which command named it.
+fn conclusion(seen: &FleetData, answers: &[(&str, Answer)]) -> String {
     let FleetData { injected, brokers, .. } = seen;
     let head = format!(
         "injected: broker {injected} of {brokers} reads {TOPIC}-*/{FILE} from its disk and sends it nowhere\n"
     );
-    let line = |(name, named): &NamedAnswer| match named {
-        Ok(how) => format!("  {name:<7} ok: {how}\n"),
-        Err(why) => format!("  {name:<7} MISSED: {why}\n"),
-    };
-    answers.iter().map(line).fold(head, |text, line| text + &line)
+    answers.iter().fold(head, |text, (name, named)| match named {
+        Ok(how) => text + &format!("  {name:<7} ok: {how}\n"),
+        Err(why) => text + &format!("  {name:<7} MISSED: {why}\n"),
+    })
 }
 
 /// What it says of it; or in what it falls short.
-pub(super) type Answer = Result<String, String>;
+type Answer = Result<String, String>;
 
 /// The kind of file, as commands call it.
 const KIND: &str = "tierstate";
@@ -131,19 +125,16 @@ const SETTINGS: [(&str, &str); 3] = [
 const CAVEAT: &str = "ages count from when the cleanup is first on";
 
 /// `fleet`: the broker comes first, and its state files are why it reads more.
-pub(super) fn by_fleet(said: &str, injected: u32) -> Answer {
-    let rows = rows(said)?;
-    let injected = injected.to_string();
-    let injected = injected.as_str();
+fn by_fleet(said: &str, injected: u32) -> Answer {
+    let (rows, injected) = (rows(said)?, injected.to_string());
     let first = rows.first().and_then(|row| text(row, "/broker")).unwrap_or("none");
     if first != injected {
         return Err(format!("the first is broker {first}, not {injected}"));
     }
-    let of_injected = rows.iter().filter(|row| text(row, "/broker") == Some(injected));
-    let mut reads =
-        of_injected.filter(|row| text(row, "/figure").is_some_and(|name| READ_FIGURES.contains(&name)));
-    let told = reads.find(|row| {
-        text(row, "/because/0/part") == Some(KIND)
+    let told = rows.iter().find(|row| {
+        text(row, "/broker") == Some(&injected)
+            && text(row, "/figure").is_some_and(|name| READ_FIGURES.contains(&name))
+            && text(row, "/because/0/part") == Some(KIND)
             && text(row, "/because/0/items/0/name").is_some_and(is_state_file)
     });
     let told = told.ok_or_else(|| format!("it does not say that broker {injected} reads {KIND} files"))?;
@@ -158,7 +149,7 @@ pub(super) fn by_fleet(said: &str, injected: u32) -> Answer {
 }
 
 /// `files --sort disk-reads`: the files come first, and are read for nobody.
-pub(super) fn by_files(said: &str) -> Answer {
+fn by_files(said: &str) -> Answer {
     let rows = rows(said)?;
     let is_meant = |row: &&Value| text(row, "/kind") == Some(KIND) && text(row, "/topic") == Some(TOPIC);
     let first = rows.iter().take(PARTITIONS as usize).filter(is_meant).count();
@@ -174,7 +165,7 @@ pub(super) fn by_files(said: &str) -> Answer {
 }
 
 /// `files` of a broker that reads nothing for nobody.
-pub(super) fn no_reads_without_egress(said: &str) -> Result<(), String> {
+fn no_reads_without_egress(said: &str) -> Result<(), String> {
     let rows = rows(said)?;
     match text(summary(&rows)?, "/reads_without_egress/text") {
         None => Ok(()),
@@ -183,7 +174,7 @@ pub(super) fn no_reads_without_egress(said: &str) -> Result<(), String> {
 }
 
 /// `logs`: each partition's reduction and all of them together, as large as the files themselves say; and the migrations.
-pub(super) fn by_logs(said: &str, cleaned: CleanupResult) -> Answer {
+fn by_logs(said: &str, cleaned: CleanupResult) -> Answer {
     let rows = rows(said)?;
     let count = |kind| rows.iter().filter(|row| text(row, "/type") == Some(kind)).count();
     for (kind, what) in [("tier-cleanup", "cleanups"), ("tier-migration", "migrations")] {
@@ -194,8 +185,8 @@ pub(super) fn by_logs(said: &str, cleaned: CleanupResult) -> Answer {
     let summary = summary(&rows)?;
     let total = |name: &str| summary.pointer(&format!("/tier_cleanup/{name}"));
     let (before, after) = (cleaned.before_bytes, cleaned.after_bytes);
-    for (name, truth) in [("segments", cleaned.segments()), ("before_bytes", before), ("after_bytes", after)]
-    {
+    let truths = [("segments", cleaned.segments()), ("before_bytes", before), ("after_bytes", after)];
+    for (name, truth) in truths {
         let told = total(name).and_then(Value::as_u64);
         if told != Some(truth) {
             return Err(format!("its total of {name} is {told:?}; by the files themselves it is {truth}"));
@@ -212,16 +203,16 @@ pub(super) fn by_logs(said: &str, cleaned: CleanupResult) -> Answer {
 }
 
 /// `advise`: the settings, with what to know before they are set.
-pub(super) fn by_advise(said: &str) -> Answer {
+fn by_advise(said: &str) -> Answer {
     let rows = rows(said)?;
-    let mut advice = rows.iter().filter(|row| text(row, "/type") == Some("advice"));
-    let advice = advice.find(|row| text(row, "/rule") == Some(RULE));
+    let is_rule = |row: &&Value| text(row, "/type") == Some("advice") && text(row, "/rule") == Some(RULE);
+    let advice = rows.iter().find(is_rule);
     let advice = advice.ok_or_else(|| format!("it does not advise {RULE}"))?;
-    let changes = advice.pointer("/changes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let changes = advice.pointer("/changes").and_then(Value::as_array).into_iter().flatten();
     for (setting, new) in SETTINGS {
         let is_meant =
             |change: &Value| text(change, "/setting") == Some(setting) && text(change, "/new") == Some(new);
-        if !changes.iter().any(is_meant) {
+        if !changes.clone().any(is_meant) {
             return Err(format!("it does not say {setting}={new}"));
         }
     }
@@ -232,7 +223,7 @@ pub(super) fn by_advise(said: &str) -> Answer {
 }
 
 /// `files --by kind` after the cleanup: the state is looked up as before, and not read from the disk any more.
-pub(super) fn reads_gone(said: &str) -> Answer {
+fn reads_gone(said: &str) -> Answer {
     let rows = rows(said)?;
     no_reads_without_egress(said)?;
     let state = rows.iter().find(|row| text(row, "/kind") == Some(KIND));

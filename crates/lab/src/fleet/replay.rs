@@ -7,17 +7,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::member::{Context, Member, Members, SmallCache};
+use super::member::{Member, Members, SmallCache};
 use super::questions::FleetData;
 use super::tier_state::{CleanupResult, PARTITIONS, TierState};
-use super::{FleetArguments, made, member};
+use super::{FleetArguments, member};
 use crate::background::in_parallel;
 use crate::device::DeviceOptions;
 use crate::error::Error;
-use crate::observer::Observer;
-use crate::process;
-use crate::session::Steps;
+use crate::kafka::Kafka;
+use crate::session::Session;
+use crate::site::Site;
 use crate::volume::{FileSystem, Volume, VolumeOptions};
+use crate::{files, process};
 
 /// Room on each device for what is produced; sparse.
 const ROOM_MIB: u64 = 512;
@@ -30,11 +31,12 @@ const RECORDING: &str = "recording";
 /// What it takes.
 pub(super) struct Replay<'a> {
     pub(super) arguments: &'a FleetArguments,
-    pub(super) steps: Steps,
-    pub(super) context: Context<'a>,
-    pub(super) observer: &'a Observer,
+    pub(super) session: &'a Session,
+    pub(super) kafka: &'a Kafka,
+    pub(super) site: &'a Site,
+    pub(super) seed: u64,
     /// The number of the broker that is the odd one.
-    pub(super) injected: u32,
+    pub(super) odd: u32,
     /// Where recordings and the like go.
     pub(super) directory: &'a Path,
 }
@@ -45,8 +47,7 @@ impl Replay<'_> {
         let mut members = Members(Vec::new());
         let volumes = self.volumes()?;
         let log_dir = self.odd_of(&volumes).map(Member::log_dir)?;
-        let state =
-            TierState::prepare(self.context.kafka, self.context.site, &log_dir, self.arguments.state << 20)?;
+        let state = TierState::prepare(self.kafka, self.site, &log_dir, self.arguments.state << 20)?;
         self.start(volumes, &state, &mut members)?;
         self.warm_up(&state, &members)?;
         // Declared after the brokers, so that it ends before their file systems do.
@@ -59,14 +60,14 @@ impl Replay<'_> {
         self.take_down(members)?;
         let odd = self.odd_of(&recordings)?.clone();
         let well = recordings.into_iter().filter(|recording| *recording != odd).collect();
-        let (injected, brokers) = (self.injected, self.arguments.brokers);
+        let (injected, brokers) = (self.odd, self.arguments.brokers);
         Ok(FleetData { injected, brokers, before, odd, well, log, cleaned, after })
     }
 
     /// The odd broker's, of all brokers' in their order.
     fn odd_of<'m, T>(&self, all: &'m [T]) -> Result<&'m T, Error> {
-        let odd = (self.injected as usize).checked_sub(1).and_then(|at| all.get(at));
-        odd.ok_or_else(|| Error::Unusable(format!("there is no broker {}", self.injected)))
+        let odd = (self.odd as usize).checked_sub(1).and_then(|at| all.get(at));
+        odd.ok_or_else(|| Error::Unusable(format!("there is no broker {}", self.odd)))
     }
 
     /// A device for each broker.
@@ -75,16 +76,18 @@ impl Replay<'_> {
         // All files, and once more the one that is replaced.
         let size_mib = ROOM_MIB + self.arguments.state * u64::from(PARTITIONS);
         let volume = |number: u32| {
-            self.context.interrupt.check()?;
+            self.session.interrupt.check()?;
             let options = VolumeOptions {
-                device: DeviceOptions { size_bytes: size_mib << 20, seed: self.context.seed },
+                device: DeviceOptions { size_bytes: size_mib << 20, seed: self.seed },
                 file_system: FileSystem::Ext4,
                 mount_options: String::new(),
             };
-            Volume::prepare_another(self.context.site, number, &options)
+            Volume::prepare_another(self.site, number, &options)
         };
         let volumes = (1..=self.arguments.brokers).map(volume).collect::<Result<Vec<_>, Error>>()?;
-        self.steps.took(started, &format!("{} devices with ext4, one for each broker", volumes.len()));
+        self.session
+            .steps
+            .took(started, &format!("{} devices with ext4, one for each broker", volumes.len()));
         Ok(volumes)
     }
 
@@ -99,33 +102,28 @@ impl Replay<'_> {
                 return Ok(());
             }
             let results = in_parallel(some, |(number, volume)| {
-                let agent = (number == self.injected).then_some(state);
-                Member::start(&self.context, number, volume, agent)
+                let agent = (number == self.odd).then_some(state);
+                Member::start(self, number, volume, agent)
             });
-            let mut failed = Ok(());
-            for result in results {
-                match result {
-                    Ok(member) => members.0.push(member),
-                    Err(error) => failed = Err(error),
-                }
-            }
-            failed?;
+            let (started_ones, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+            members.0.extend(started_ones.into_iter().flatten());
+            failed.into_iter().try_for_each(|failed| failed.map(drop))?;
             let (count, all) = (members.0.len(), self.arguments.brokers);
-            self.steps.took(started, &format!("{count} of {all} brokers run"));
+            self.session.steps.took(started, &format!("{count} of {all} brokers run"));
         }
     }
 
     fn warm_up(&self, state: &TierState, members: &Members) -> Result<(), Error> {
         let started = Instant::now();
-        state.wait_until_ready(self.context.interrupt)?;
+        state.wait_until_ready(&self.session.interrupt)?;
         let mib = state.bytes()? >> 20;
         let what = format!("one has {PARTITIONS} state files, {mib} MiB together, and migrated them");
-        self.steps.took(started, &what);
+        self.session.steps.took(started, &what);
         let started = Instant::now();
         members.hold_back(false);
-        self.context.interrupt.sleep(WARM_UP)?;
+        self.session.interrupt.sleep(WARM_UP)?;
         members.hold_back(true);
-        self.steps.took(started, &format!("warmed up; load of each: {}", member::load_described()));
+        self.session.steps.took(started, &format!("warmed up; load of each: {}", member::load_described()));
         Ok(())
     }
 
@@ -145,29 +143,29 @@ impl Replay<'_> {
 
     /// Records one broker under its load.
     fn record(&self, number: u32, member: &Member, recording: &Path) -> Result<(), Error> {
-        let (started, interrupt) = (Instant::now(), self.context.interrupt);
+        let (started, interrupt) = (Instant::now(), &self.session.interrupt);
         if let Some(parent) = recording.parent() {
-            made(parent)?;
+            files::make(parent)?;
         }
         member.load.pause(false);
         interrupt.sleep(RUN_UP)?;
-        let recorder = self.observer.record(recording, member.broker.pid, self.context.site.path())?;
+        let recorder = self.session.observer.record(recording, member.broker.pid, self.site.path())?;
         interrupt.sleep(Duration::from_secs(self.arguments.seconds))?;
         recorder.stop()?;
         member.load.pause(true);
-        self.steps.took(started, &format!("broker {number} of {} recorded", self.arguments.brokers));
+        self.session.steps.took(started, &format!("broker {number} of {} recorded", self.arguments.brokers));
         Ok(())
     }
 
     /// What the cleanup did, and the recording of the time after it.
     fn clean_up(&self, state: &TierState, odd: &Member) -> Result<(CleanupResult, PathBuf), Error> {
         let started = Instant::now();
-        let cleaned = state.clean(self.context.interrupt)?;
+        let cleaned = state.clean(&self.session.interrupt)?;
         let (from, to) = (cleaned.before_bytes, cleaned.after_bytes);
-        let what = format!("broker {} cleaned its state up: from {from} to {to} bytes", self.injected);
-        self.steps.took(started, &what);
+        let what = format!("broker {} cleaned its state up: from {from} to {to} bytes", self.odd);
+        self.session.steps.took(started, &what);
         let after = self.directory.join("after").join(RECORDING);
-        self.record(self.injected, odd, &after)?;
+        self.record(self.odd, odd, &after)?;
         Ok((cleaned, after))
     }
 
@@ -180,7 +178,8 @@ impl Replay<'_> {
     fn take_down(&self, members: Members) -> Result<(), Error> {
         let started = Instant::now();
         let answered = members.stop()?;
-        self.steps
+        self.session
+            .steps
             .took(started, &format!("brokers stopped, devices detached; {answered} requests were answered"));
         Ok(())
     }

@@ -5,16 +5,15 @@
 
 use std::fmt::Display;
 use std::fs;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::kafka::Kafka;
-use crate::process;
 use crate::session::Interrupt;
 use crate::site::Site;
+use crate::{files, process};
 
 /// The topic that has a state: the case's own.
 pub(super) const TOPIC: &str = "retriever-mutation";
@@ -61,8 +60,7 @@ impl TierState {
         log_dir: &Path,
         largest_bytes: u64,
     ) -> Result<Self, Error> {
-        let jar = compile(kafka, &site.directory("agent")?)?;
-        let orders = site.directory("orders")?;
+        let (jar, orders) = (compile(kafka, &site.directory("agent")?)?, site.directory("orders")?);
         Ok(Self { jar, orders, log_dir: log_dir.to_owned(), largest_bytes })
     }
 
@@ -98,8 +96,7 @@ impl TierState {
     /// Has the broker clean up.
     pub(super) fn clean(&self, interrupt: &Interrupt) -> Result<CleanupResult, Error> {
         let before_bytes = self.bytes()?;
-        let order = self.orders.join("clean");
-        File::create(&order).map_err(Error::io("write", &order))?;
+        files::write(&self.orders.join("clean"), "")?;
         self.wait_for("cleaned", interrupt)?;
         Ok(CleanupResult { before_bytes, after_bytes: self.bytes()? })
     }
@@ -117,11 +114,8 @@ impl TierState {
             Ok(why) => Err(Error::Tool { tool: "the agent in the broker".to_owned(), said: why }),
             Err(_) => Ok(done.exists().then_some(())),
         };
-        interrupt.wait(
-            AGENT_TIMEOUT,
-            &format!("the broker's work on its tier state (until it is {said})"),
-            ready,
-        )
+        let what = format!("the broker's work on its tier state (until it is {said})");
+        interrupt.wait(AGENT_TIMEOUT, &what, ready)
     }
 }
 
@@ -134,13 +128,9 @@ impl CleanupResult {
 
 /// A jar that a JVM takes as an agent.
 fn compile(kafka: &Kafka, directory: &Path) -> Result<PathBuf, Error> {
-    let write = |name: &str, text: &str| {
-        let path = directory.join(name);
-        fs::write(&path, text).map_err(Error::io("write", &path))?;
-        Ok::<_, Error>(path)
-    };
-    let source = write("TierState.java", SOURCE)?;
-    let manifest = write("manifest.txt", "Premain-Class: TierState\n")?;
+    let (source, manifest) = (directory.join("TierState.java"), directory.join("manifest.txt"));
+    files::write(&source, SOURCE)?;
+    files::write(&manifest, "Premain-Class: TierState\n")?;
     let (classes, jar) = (directory.join("classes"), directory.join("tier-state.jar"));
     let mut javac = Command::new("javac");
     javac.args(["--release", RELEASE, "-cp"]).arg(kafka.jars().join("*")).arg("-d").arg(&classes).arg(source);

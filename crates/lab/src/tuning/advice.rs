@@ -3,11 +3,11 @@
 
 use serde::Deserialize;
 
+use super::EXPLAINED_MS;
 use super::setting::{Configuration, Setting};
 use super::tuning_loop::{Bench, Comparison, Outcome};
 use crate::error::Error;
-use crate::experiment::Adaptive;
-use crate::experiment::setup::Storage;
+use crate::experiment::Experiment;
 
 /// One piece of advice.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -57,25 +57,27 @@ pub(super) struct Selection {
 /// What is wrong with the first line that cannot be read.
 pub(super) fn read(lines: &str) -> Result<Vec<Advice>, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Kind {
-        #[serde(rename = "type")]
-        kind: String,
+    #[serde(tag = "type", rename_all = "kebab-case")]
+    enum Line {
+        Advice(Advice),
+        #[serde(other)]
+        Other,
     }
-    let mut all = Vec::new();
-    for line in lines.lines() {
-        let Kind { kind } = serde_json::from_str(line)?;
-        if kind == "advice" {
-            all.push(serde_json::from_str(line)?);
-        }
-    }
-    Ok(all)
+    let read = lines.lines().map(serde_json::from_str);
+    let advice = read.filter_map(|line| match line {
+        Ok(Line::Advice(advice)) => Some(Ok(advice)),
+        Ok(Line::Other) => None,
+        Err(error) => Some(Err(error)),
+    });
+    advice.collect()
 }
 
 /// The first that can be done; `aside` are settings that were changed together before, and made nothing better.
 pub(super) fn choose(advice: &[Advice], now: &Configuration, aside: &[Vec<Setting>]) -> Selection {
     let mut passed_over = Vec::new();
     for advice in advice {
-        for way in ways(&advice.changes) {
+        // Its several ways, each of changes that belong together.
+        for way in advice.changes.chunk_by(|_, next| next.together) {
             match applied(way, now, aside) {
                 Ok(tuned) => {
                     let (rule, evidence) = (advice.rule.clone(), advice.evidence.clone());
@@ -86,11 +88,6 @@ pub(super) fn choose(advice: &[Advice], now: &Configuration, aside: &[Vec<Settin
         }
     }
     Selection { choice: None, passed_over }
-}
-
-/// The several ways of one piece of advice, each of changes that belong together.
-fn ways(changes: &[Change]) -> impl Iterator<Item = &[Change]> {
-    changes.chunk_by(|_, next| next.together)
 }
 
 /// The configuration after these changes, or why the lab does not make them.
@@ -118,7 +115,7 @@ fn understood(change: &Change, now: &Configuration) -> Result<(Setting, u32), St
         return Err(format!("{told}: the lab does not change that"));
     };
     let value: u32 = target.value.parse().map_err(|_| format!("{told}: the lab wants a number there"))?;
-    let (least, most) = setting.within();
+    let (least, most) = setting.about().within;
     let value = if now.of(setting) < most { value.min(most) } else { value };
     if (least..=most).contains(&value) {
         Ok((setting, value))
@@ -131,6 +128,65 @@ fn understood(change: &Change, now: &Configuration) -> Result<(Setting, u32), St
 fn told(way: &[Change]) -> String {
     let said = way.iter().map(|change| format!("{} -> {}", change.setting, change.new));
     said.collect::<Vec<_>>().join(" and ")
+}
+
+/// The lines of a comparison that matter here.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+enum Line {
+    Configuration {
+        base: bool,
+        latency_p99_ns: Option<f64>,
+    },
+    Difference {
+        figure: String,
+        outcome: Outcome,
+    },
+    #[serde(other)]
+    Other,
+}
+
+impl Bench for Experiment<'_> {
+    fn measure(&mut self, tuned: &Configuration, what: &str, runs: u32) -> Result<(), Error> {
+        self.measure(&tuned.to_setup(), what, runs)
+    }
+
+    fn records_per_s(&self, tuned: &Configuration) -> Vec<f64> {
+        self.records_per_s(&tuned.id())
+    }
+
+    fn advice(&mut self, tuned: &Configuration) -> Result<Vec<Advice>, Error> {
+        let said = self.advise(&tuned.id(), EXPLAINED_MS)?;
+        read(&said).map_err(|error| Error::Unusable(format!("what advise said: {error}")))
+    }
+
+    fn compare(&mut self, before: &Configuration, after: &Configuration) -> Result<Comparison, Error> {
+        let said = Experiment::compare(self, &before.id(), &after.id())?;
+        compared(&said).map_err(|error| Error::Unusable(format!("what compare said: {error}")))
+    }
+
+    fn say(&self, line: &str) {
+        self.say(line);
+    }
+}
+
+fn compared(said: &str) -> Result<Comparison, serde_json::Error> {
+    let mut compared = Comparison::default();
+    for line in said.lines() {
+        match serde_json::from_str(line)? {
+            Line::Configuration { base, latency_p99_ns } => {
+                let p99_ms = latency_p99_ns.map(|ns| ns / 1e6);
+                *(if base { &mut compared.p99_before_ms } else { &mut compared.p99_after_ms }) = p99_ms;
+            }
+            Line::Difference { figure, outcome } => match figure.as_str() {
+                "record_bytes_per_s" => compared.throughput = outcome,
+                "latency_p99_ns" => compared.p99 = outcome,
+                _ => {}
+            },
+            Line::Other => {}
+        }
+    }
+    Ok(compared)
 }
 
 #[cfg(test)]
@@ -148,10 +204,12 @@ pub(super) mod tests {
 
     #[test]
     fn advice_is_read_from_what_advise_prints() {
-        let lines = r#"{"type":"advice","rank":1,"rule":"mtu","evidence":"e","changes":[{"setting":"ip link set uplink mtu","old":"1500","new":"9000","target":{"of":"interface","name":"mtu","value":"9000"},"together":false},{"setting":"x","old":"","new":"y","target":null,"together":true}],"cost_ns":null}
-{"type":"missing","input":"i","why":"w","rules":[]}
-{"type":"summary","given":1}"#;
-        let read = read(lines).unwrap();
+        let lines = [
+            r#"{"type":"advice","rank":1,"rule":"mtu","evidence":"e","changes":[{"setting":"ip link set uplink mtu","old":"1500","new":"9000","target":{"of":"interface","name":"mtu","value":"9000"},"together":false},{"setting":"x","old":"","new":"y","target":null,"together":true}],"cost_ns":null}"#,
+            r#"{"type":"missing","input":"i","why":"w","rules":[]}"#,
+            r#"{"type":"summary","given":1}"#,
+        ];
+        let read = read(&lines.join("\n")).unwrap();
         assert_eq!((read.len(), read[0].rule.as_str(), read[0].changes.len()), (1, "mtu", 2));
         assert_eq!(read[0].changes[0].target.as_ref().unwrap().value, "9000");
         assert!(super::read("{").is_err());
@@ -204,97 +262,22 @@ pub(super) mod tests {
     }
 }
 
-/// The experiment, and the device that all of it is on.
-pub(super) struct Measuring {
-    pub(super) adaptive: Adaptive,
-    pub(super) device: Storage,
-    /// Requests that took so long are judged.
-    pub(super) slower_than_ms: u64,
-}
-
-/// The lines of a comparison that matter here.
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
-enum Line {
-    Configuration {
-        base: bool,
-        latency_p99_ns: Option<f64>,
-    },
-    Difference {
-        figure: String,
-        outcome: String,
-    },
-    #[serde(other)]
-    Other,
-}
-
-impl Bench for Measuring {
-    fn measure(&mut self, tuned: &Configuration, what: &str, runs: u32) -> Result<(), Error> {
-        let setup = tuned.setup(&tuned.id(), &tuned.described(), None, &self.device);
-        self.adaptive.measure(&setup, what, runs)
-    }
-
-    fn records_per_s(&self, tuned: &Configuration) -> Vec<f64> {
-        self.adaptive.records_per_s(&tuned.id())
-    }
-
-    fn advice(&mut self, tuned: &Configuration) -> Result<Vec<Advice>, Error> {
-        let said = self.adaptive.advise(&tuned.id(), self.slower_than_ms)?;
-        read(&said).map_err(|error| Error::Unusable(format!("what advise said: {error}")))
-    }
-
-    fn compare(&mut self, before: &Configuration, after: &Configuration) -> Result<Comparison, Error> {
-        let said = self.adaptive.compare(&before.id(), &after.id())?;
-        compared(&said).map_err(|error| Error::Unusable(format!("what compare said: {error}")))
-    }
-
-    fn say(&self, line: &str) {
-        self.adaptive.say(line);
-    }
-}
-
-fn compared(said: &str) -> Result<Comparison, serde_json::Error> {
-    let mut compared = Comparison::default();
-    for line in said.lines() {
-        match serde_json::from_str(line)? {
-            Line::Configuration { base, latency_p99_ns } => {
-                let p99_ms = latency_p99_ns.map(|ns| ns / 1e6);
-                *(if base { &mut compared.p99_before_ms } else { &mut compared.p99_after_ms }) = p99_ms;
-            }
-            Line::Difference { figure, outcome } => match figure.as_str() {
-                "record_bytes_per_s" => compared.throughput = seen(&outcome),
-                "latency_p99_ns" => compared.p99 = seen(&outcome),
-                _ => {}
-            },
-            Line::Other => {}
-        }
-    }
-    Ok(compared)
-}
-
-fn seen(outcome: &str) -> Outcome {
-    match outcome {
-        "lower" => Outcome::Lower,
-        "higher" => Outcome::Higher,
-        "no-difference" => Outcome::Same,
-        _ => Outcome::Unknown,
-    }
-}
-
 #[cfg(test)]
 mod measuring_tests {
     use super::*;
 
     #[test]
     fn a_comparison_is_read_as_compare_prints_it() {
-        let said = r#"{"type":"configuration","configuration":"a","base":true,"latency_p99_ns":69000000,"runs":[]}
-{"type":"configuration","configuration":"b","base":false,"latency_p99_ns":null}
-{"type":"difference","figure":"record_bytes_per_s","outcome":"higher","why":null}
-{"type":"difference","figure":"latency_p99_ns","outcome":"too-short","why":"too few"}
-{"type":"difference","figure":"latency_p50_ns","outcome":"lower"}
-{"type":"over-time","cells":[1,null]}
-{"type":"summary","notes":[]}"#;
-        let read = compared(said).unwrap();
+        let said = [
+            r#"{"type":"configuration","configuration":"a","base":true,"latency_p99_ns":69000000,"runs":[]}"#,
+            r#"{"type":"configuration","configuration":"b","base":false,"latency_p99_ns":null}"#,
+            r#"{"type":"difference","figure":"record_bytes_per_s","outcome":"higher","why":null}"#,
+            r#"{"type":"difference","figure":"latency_p99_ns","outcome":"too-short","why":"too few"}"#,
+            r#"{"type":"difference","figure":"latency_p50_ns","outcome":"lower"}"#,
+            r#"{"type":"over-time","cells":[1,null]}"#,
+            r#"{"type":"summary","notes":[]}"#,
+        ];
+        let read = compared(&said.join("\n")).unwrap();
         let wanted = Comparison {
             throughput: Outcome::Higher,
             p99: Outcome::Unknown,

@@ -6,6 +6,7 @@ use super::TuneArguments;
 use super::search::middle;
 use super::setting::Configuration;
 use super::tuning_loop::{Bench, Step, TuningLoop};
+use crate::experiment::Label;
 
 /// What is to be reached: this part of the best's throughput, in so many steps.
 const WANTED: f64 = 0.9;
@@ -111,10 +112,7 @@ fn search(
 }
 
 /// What is compared in the end: its id, its name, and why it was tried. Each configuration once.
-pub(super) fn configurations(
-    tuning_loop: &TuningLoop,
-    held: Option<&SearchResult>,
-) -> Vec<(String, String, Option<String>)> {
+pub(super) fn labels(tuning_loop: &TuningLoop, held: Option<&SearchResult>) -> Vec<Label> {
     let mut all = vec![(tuning_loop.start.id(), format!("0 {}", tuning_loop.start.described()), None)];
     for (number, step) in tuning_loop.steps.iter().enumerate() {
         let undone = if step.decision.is_kept() { "" } else { " (undone)" };
@@ -197,7 +195,7 @@ mod tests {
     fn what_is_compared_is_the_course_and_the_best_each_once() {
         let (mut bench, tuning_loop) = followed(8);
         let held = held(&mut bench, &tuning_loop, 350.0);
-        let compared = configurations(&tuning_loop, Some(&held));
+        let compared = labels(&tuning_loop, Some(&held));
         let names: Vec<&str> = compared.iter().map(|(_, name, _)| name.as_str()).collect();
         assert_eq!(names.first(), Some(&"0 out of the box"));
         assert!(names.iter().any(|name| name.ends_with("MTU 1500 -> 9000 (undone)")), "{names:?}");

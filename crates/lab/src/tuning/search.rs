@@ -42,10 +42,8 @@ pub(super) fn search(
 
 fn drawn(rng: &mut Rng) -> Configuration {
     Setting::ALL.into_iter().fold(Configuration::out_of_the_box(), |tuned, setting| {
-        let values = setting.searched();
-        let at = rng.usize(..values.len().max(1));
-        let value = values.get(at).copied();
-        tuned.with(setting, value.unwrap_or_else(|| setting.default()))
+        let value = rng.choice(setting.about().searched);
+        tuned.with(setting, value.copied().unwrap_or(setting.about().default))
     })
 }
 
@@ -54,7 +52,7 @@ impl<B: Bench> Search<'_, B> {
     fn one_by_one(&mut self) -> Result<bool, Error> {
         let before = self.best.1;
         for setting in Setting::ALL {
-            for &value in setting.searched() {
+            for &value in setting.about().searched {
                 self.see(self.best.0.clone().with(setting, value))?;
             }
         }

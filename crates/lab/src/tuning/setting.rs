@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::experiment::setup::{Load, Network, Setup, Storage, pairs};
-use crate::volume::FileSystem;
+use super::DEVICE;
+use crate::experiment::setup::{Load, Network, Setup, Storage};
 
 /// Until the JVMs' compilers have done most of their work.
 const WARM_UP_S: u64 = 6;
 const PRODUCERS: u32 = 2;
 const RECORD_BYTES: u32 = 100;
-const SIZE_BYTES: u64 = 4 << 30;
 
 /// One setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,16 +33,18 @@ pub(super) enum Setting {
 }
 
 /// What there is to know of one.
-struct About {
-    name: &'static str,
+pub(super) struct About {
+    pub(super) name: &'static str,
+    /// What advice calls it, and what it is a setting of; nothing of one that nobody advises.
+    advised: (&'static str, &'static str),
     /// In a directory's name.
     letter: &'static str,
     /// Kafka's own (`ProducerConfig`, `ServerConfigs`, `SocketServerConfigs`; `linger.ms` before Kafka 4), and Ethernet's.
-    default: u32,
+    pub(super) default: u32,
     /// The least and the most that it may be here.
-    within: (u32, u32),
+    pub(super) within: (u32, u32),
     /// Those that a search tries.
-    searched: &'static [u32],
+    pub(super) searched: &'static [u32],
 }
 
 impl Setting {
@@ -59,53 +60,34 @@ impl Setting {
         Self::Buffer,
     ];
 
-    const fn about(self) -> About {
-        let (name, letter, default, within, searched): (_, _, _, _, &[u32]) = match self {
-            Self::Topics => ("topics", "t", 1, (1, 2), &[1]),
-            Self::Partitions => ("partitions", "p", 1, (1, 16), &[1, 4, 16]),
-            Self::Devices => ("log.dirs' devices", "dev", 1, (1, 4), &[1, 2, 4]),
-            Self::Batch => ("batch.size", "b", 16_384, (16_384, 1 << 20), &[16_384, 65_536, 262_144]),
-            Self::Linger => ("linger.ms", "l", 0, (0, 100), &[0, 5]),
-            Self::IoThreads => ("num.io.threads", "io", 8, (1, 64), &[2, 4, 8]),
-            Self::NetworkThreads => ("num.network.threads", "net", 3, (1, 64), &[1, 3, 4]),
-            Self::Mtu => ("MTU", "mtu", 1_500, (1_500, 9_000), &[1_500, 9_000]),
+    pub(super) const fn about(self) -> About {
+        let (advised, letter, default, within, searched): ((_, &str), _, _, _, &[u32]) = match self {
+            Self::Topics => (("", "topics"), "t", 1, (1, 2), &[1]),
+            Self::Partitions => (("topics", "partitions"), "p", 1, (1, 16), &[1, 4, 16]),
+            Self::Devices => (("log-dirs", "devices"), "dev", 1, (1, 4), &[1, 2, 4]),
+            Self::Batch => {
+                (("producers", "batch.size"), "b", 16_384, (16_384, 1 << 20), &[16_384, 65_536, 262_144])
+            }
+            Self::Linger => (("producers", "linger.ms"), "l", 0, (0, 100), &[0, 5]),
+            Self::IoThreads => (("broker", "num.io.threads"), "io", 8, (1, 64), &[2, 4, 8]),
+            Self::NetworkThreads => (("broker", "num.network.threads"), "net", 3, (1, 64), &[1, 3, 4]),
+            Self::Mtu => (("interface", "mtu"), "mtu", 1_500, (1_500, 9_000), &[1_500, 9_000]),
             Self::Buffer => {
-                ("buffer.memory", "buf", 33_554_432, (1 << 24, 1 << 27), &[33_554_432, 67_108_864])
+                let (least, most) = (1 << 24, 1 << 27);
+                (("producers", "buffer.memory"), "buf", 1 << 25, (least, most), &[1 << 25, 1 << 26])
             }
         };
-        About { name, letter, default, within, searched }
+        let name = match self {
+            Self::Devices => "log.dirs' devices",
+            Self::Mtu => "MTU",
+            _ => advised.1,
+        };
+        About { name, advised, letter, default, within, searched }
     }
 
     /// The one that advice names so, if the lab has it.
     pub(super) fn named(of: &str, name: &str) -> Option<Self> {
-        Some(match (of, name) {
-            ("topics", "partitions") => Self::Partitions,
-            ("log-dirs", "devices") => Self::Devices,
-            ("producers", "batch.size") => Self::Batch,
-            ("producers", "linger.ms") => Self::Linger,
-            ("producers", "buffer.memory") => Self::Buffer,
-            ("broker", "num.io.threads") => Self::IoThreads,
-            ("broker", "num.network.threads") => Self::NetworkThreads,
-            ("interface", "mtu") => Self::Mtu,
-            _ => return None,
-        })
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        self.about().name
-    }
-
-    pub(super) fn default(self) -> u32 {
-        self.about().default
-    }
-
-    /// The least and the most that it may be here.
-    pub(super) fn within(self) -> (u32, u32) {
-        self.about().within
-    }
-
-    pub(super) fn searched(self) -> &'static [u32] {
-        self.about().searched
+        Self::ALL.into_iter().find(|setting| !of.is_empty() && setting.about().advised == (of, name))
     }
 
     /// A value of it for people.
@@ -124,17 +106,22 @@ pub(super) struct Configuration(BTreeMap<Setting, u32>);
 
 impl Configuration {
     pub(super) fn out_of_the_box() -> Self {
-        Self(Setting::ALL.into_iter().map(|setting| (setting, setting.default())).collect())
+        Self(Setting::ALL.into_iter().map(|setting| (setting, setting.about().default)).collect())
     }
 
     pub(super) fn of(&self, setting: Setting) -> u32 {
-        self.0.get(&setting).copied().unwrap_or_else(|| setting.default())
+        self.0.get(&setting).copied().unwrap_or_else(|| setting.about().default)
     }
 
     /// The same with one of another value.
     pub(super) fn with(mut self, setting: Setting, value: u32) -> Self {
         self.0.insert(setting, value);
         self
+    }
+
+    /// The same with some of other values.
+    pub(super) fn with_all(self, changes: &[(Setting, u32)]) -> Self {
+        changes.iter().fold(self, |tuned, &(setting, value)| tuned.with(setting, value))
     }
 
     /// A name for a directory: it says all.
@@ -145,22 +132,18 @@ impl Configuration {
 
     /// What is other than out of the box.
     pub(super) fn described(&self) -> String {
-        let other = self.0.iter().filter(|(setting, value)| **value != setting.default());
-        let said: Vec<String> =
-            other.map(|(setting, value)| format!("{} {}", setting.name(), setting.shown(*value))).collect();
+        let other = self.0.iter().filter(|(setting, value)| **value != setting.about().default);
+        let said: Vec<String> = other
+            .map(|(setting, value)| format!("{} {}", setting.about().name, setting.shown(*value)))
+            .collect();
         if said.is_empty() { "out of the box".to_owned() } else { said.join(", ") }
     }
 
     /// What is other than there: `batch.size 16 KiB -> 64 KiB`.
     pub(super) fn changed_from(&self, before: &Self) -> String {
-        let other = Setting::ALL.into_iter().filter(|setting| self.of(*setting) != before.of(*setting));
-        let said = other.map(|setting| {
-            format!(
-                "{} {} -> {}",
-                setting.name(),
-                setting.shown(before.of(setting)),
-                setting.shown(self.of(setting))
-            )
+        let said = self.settings_changed_from(before).into_iter().map(|setting| {
+            let [from, to] = [before, self].map(|tuned| setting.shown(tuned.of(setting)));
+            format!("{} {from} -> {to}", setting.about().name)
         });
         said.collect::<Vec<_>>().join(", ")
     }
@@ -170,49 +153,32 @@ impl Configuration {
         Setting::ALL.into_iter().filter(|setting| self.of(*setting) != before.of(*setting)).collect()
     }
 
-    /// As a run of an experiment, on devices like this one.
-    pub(super) fn setup(&self, id: &str, name: &str, builds_on: Option<&str>, device: &Storage) -> Setup {
-        let producer = [
-            "acks=1".to_owned(),
-            format!("batch.size={}", self.of(Setting::Batch)),
-            format!("linger.ms={}", self.of(Setting::Linger)),
-            format!("buffer.memory={}", self.of(Setting::Buffer)),
-        ];
+    /// As a run of an experiment, on devices that are all alike.
+    pub(super) fn setup(&self, id: &str, name: &str, builds_on: Option<&str>) -> Setup {
+        let of = |setting: Setting| format!("{}={}", setting.about().name, self.of(setting));
+        let properties = [Setting::Batch, Setting::Linger, Setting::Buffer].map(of);
+        let properties = ["acks=1".to_owned()].into_iter().chain(properties).collect();
         let threads = [Setting::IoThreads, Setting::NetworkThreads];
-        let partitions = self.of(Setting::Partitions);
+        let threads = threads.map(|setting| (setting.about().name.to_owned(), self.of(setting).to_string()));
+        let topics = 1..=self.of(Setting::Topics);
         Setup {
             id: id.to_owned(),
             name: name.to_owned(),
-            ground: Storage { volumes: self.of(Setting::Devices), ..device.clone() },
-            properties: threads
-                .map(|setting| (setting.name().to_owned(), self.of(setting).to_string()))
-                .to_vec(),
-            topics: (1..=self.of(Setting::Topics))
-                .map(|number| (format!("topic{number}"), partitions))
-                .collect(),
-            topic_configs: pairs(&[]),
-            sysctls: pairs(&[]),
+            ground: Storage { volumes: self.of(Setting::Devices), ..DEVICE },
+            properties: threads.to_vec(),
+            topics: topics.map(|number| (format!("topic{number}"), self.of(Setting::Partitions))).collect(),
+            topic_configs: Vec::new(),
+            sysctls: Vec::new(),
             network: Network::Link { mtu: self.of(Setting::Mtu) },
-            load: Load::Flat {
-                producers: PRODUCERS,
-                record_bytes: RECORD_BYTES,
-                properties: producer.to_vec(),
-            },
+            load: Load::Flat { producers: PRODUCERS, record_bytes: RECORD_BYTES, properties },
             warm_up_s: WARM_UP_S,
             builds_on: builds_on.map(str::to_owned),
         }
     }
-}
 
-/// One device: a disk of this pace with little memory before it.
-pub(super) fn device(pace: crate::device::Pace, dirty_bytes: u64) -> Storage {
-    Storage {
-        file_system: FileSystem::Xfs,
-        mount_options: String::new(),
-        volumes: 1,
-        size_bytes: SIZE_BYTES,
-        pace,
-        dirty_bytes: Some(dirty_bytes),
+    /// As a run of an experiment whose configurations follow from each other.
+    pub(super) fn to_setup(&self) -> Setup {
+        self.setup(&self.id(), &self.described(), None)
     }
 }
 
@@ -223,9 +189,12 @@ mod tests {
     #[test]
     fn every_value_that_is_tried_is_one_that_may_be() {
         for setting in Setting::ALL {
-            let (least, most) = setting.within();
-            assert!(setting.searched().contains(&setting.default()), "{setting:?}");
-            assert!(setting.searched().iter().all(|value| (least..=most).contains(value)), "{setting:?}");
+            let (least, most) = setting.about().within;
+            assert!(setting.about().searched.contains(&setting.about().default), "{setting:?}");
+            assert!(
+                setting.about().searched.iter().all(|value| (least..=most).contains(value)),
+                "{setting:?}"
+            );
         }
     }
 

@@ -1,6 +1,8 @@
 //! The tuning loop: the first that can be done is done, measured, and kept where nothing got worse; then advice
 //! is asked for again. Knows nothing of how configurations are measured.
 
+use serde::Deserialize;
+
 use super::advice::{Advice, Choice, Selection, choose};
 use super::setting::{Configuration, Setting};
 use crate::error::Error;
@@ -33,13 +35,16 @@ pub(super) struct Comparison {
 }
 
 /// Where a figure lies, by an interval that the noise of its runs gives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Outcome {
     Lower,
     Higher,
+    #[serde(rename = "no-difference")]
     Same,
     /// Too little was measured to say.
     #[default]
+    #[serde(other)]
     Unknown,
 }
 

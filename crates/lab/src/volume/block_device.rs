@@ -1,12 +1,13 @@
 //! Loop devices, and limits on the dirty pages of a device.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::time::Duration;
 
 use crate::error::Error;
-use crate::process;
+use crate::session::poll;
+use crate::{files, process};
 
 /// How long the kernel may take to let go of a detached device.
 const DETACH_TIMEOUT: Duration = Duration::from_secs(30);
@@ -14,7 +15,8 @@ const DETACH_TIMEOUT: Duration = Duration::from_secs(30);
 /// An attached loop device; dropping it detaches.
 #[derive(Debug)]
 pub(crate) struct LoopDevice {
-    path: PathBuf,
+    /// Such as `/dev/loop0`.
+    pub(super) path: PathBuf,
 }
 
 impl LoopDevice {
@@ -27,10 +29,6 @@ impl LoopDevice {
         let path = path.ok_or_else(|| Error::Tool { tool: "losetup".to_owned(), said: said.clone() })?;
         Ok(Self { path: PathBuf::from(path) })
     }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 impl Drop for LoopDevice {
@@ -42,10 +40,7 @@ impl Drop for LoopDevice {
 /// Detaches `device` and waits until the kernel has let go of its file.
 pub(crate) fn detach(device: &Path) -> Result<(), Error> {
     process::output(Command::new("losetup").arg("--detach").arg(device))?;
-    let end = Instant::now() + DETACH_TIMEOUT;
-    while backing_file(device).is_some() && Instant::now() < end {
-        thread::sleep(Duration::from_millis(20));
-    }
+    poll(DETACH_TIMEOUT, || backing_file(device).is_none());
     Ok(())
 }
 
@@ -82,8 +77,7 @@ impl DirtyLimit {
     }
 
     fn write(&self, file: &str, value: &str) -> Result<(), Error> {
-        let path = self.0.join(file);
-        fs::write(&path, value).map_err(Error::io("write", &path))
+        files::write(&self.0.join(file), value)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::process;
 
 /// Few inodes: making them takes as long as writing them does.
-const EXT4: [&str; 6] = ["-q", "-F", "-b", "4096", "-N", "16384"];
+const EXT4: &[&str] = &["-q", "-F", "-b", "4096", "-N", "16384"];
 
 /// What a volume holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -37,32 +37,24 @@ impl FileSystem {
     }
 
     pub(super) fn make(self, device: &Path) -> Result<(), Error> {
-        let mut command = Command::new(match self {
-            Self::Ext4 | Self::Ext4FastCommit | Self::Ext4WithoutJournal => "mkfs.ext4",
-            Self::Xfs => "mkfs.xfs",
-            Self::Btrfs => "mkfs.btrfs",
-        });
         // Initialised now rather than by a kernel thread later, whose writes would be in the measurements.
         let initialised = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
-        match self {
-            Self::Ext4 => command.args(EXT4).args(["-J", "size=64", "-E", initialised]),
-            Self::Ext4FastCommit => {
-                command.args(EXT4).args(["-O", "fast_commit", "-J", "size=64", "-E", initialised])
-            }
-            Self::Ext4WithoutJournal => {
-                command.args(EXT4).args(["-O", "^has_journal", "-E", "nodiscard,lazy_itable_init=0"])
-            }
-            Self::Xfs => command.args(["-q", "-f", "-K", "-l", journal::SIZE]),
-            Self::Btrfs => command.args(["-q", "-f", "-K"]),
+        let (all, own): (&[&str], &[&str]) = match self {
+            Self::Ext4 => (EXT4, &["-J", "size=64", "-E", initialised]),
+            Self::Ext4FastCommit => (EXT4, &["-O", "fast_commit", "-J", "size=64", "-E", initialised]),
+            Self::Ext4WithoutJournal => (EXT4, &["-O", "^has_journal", "-E", "nodiscard,lazy_itable_init=0"]),
+            Self::Xfs => (&["-q", "-f", "-K"], &["-l", journal::XFS_LOG]),
+            Self::Btrfs => (&["-q", "-f", "-K"], &[]),
         };
-        process::output(command.arg(device)).map(drop)
+        let mut command = Command::new(format!("mkfs.{}", self.name()));
+        process::output(command.args(all).args(own).arg(device)).map(drop)
     }
 
     pub(super) fn journal_extents(self, device: &Path) -> Result<Vec<Extent>, Error> {
         match self {
             Self::Ext4 | Self::Ext4FastCommit => journal_extents(device),
             Self::Ext4WithoutJournal | Self::Btrfs => Ok(Vec::new()),
-            Self::Xfs => journal::extent(device).map(|extent| vec![extent]),
+            Self::Xfs => Ok(vec![journal::xfs_log(device)?]),
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct Extent {
 ///
 /// # Errors
 /// [`Error::Missing`] without debugfs; [`Error::Unusable`] when it reports no blocks (no journal).
-pub fn journal_extents(device: &Path) -> Result<Vec<Extent>, Error> {
+pub(super) fn journal_extents(device: &Path) -> Result<Vec<Extent>, Error> {
     let extents = inode_extents(device, 8)?;
     if extents.is_empty() {
         return Err(Error::Unusable(format!("no journal found on {}", device.display())));
@@ -106,13 +106,13 @@ fn join(extents: impl Iterator<Item = Extent>) -> Vec<Extent> {
 }
 
 /// mkfs.xfs's `-l`: small, so that it fills; the least that it makes without being forced.
-pub(super) const SIZE: &str = "size=64m";
+pub(super) const XFS_LOG: &str = "size=64m";
 
 /// The bytes of the log.
 ///
 /// # Errors
 /// [`Error::Missing`] without `xfs_db`; [`Error::Unusable`] where it says something else.
-pub(super) fn extent(device: &Path) -> Result<Extent, Error> {
+pub(super) fn xfs_log(device: &Path) -> Result<Extent, Error> {
     let print = "print logstart logblocks blocksize agblocks agblklog";
     let said = process::output(Command::new("xfs_db").args(["-r", "-c", "sb 0", "-c", print]).arg(device))?;
     parse(&said).ok_or_else(|| Error::Unusable(format!("no log found on {}: {said}", device.display())))

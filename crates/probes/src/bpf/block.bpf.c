@@ -3,7 +3,7 @@
 #include "state.h"
 
 /*
- * When bios entered a device's queue, so that block_io.h can say how long a request waited for the driver. In that
+ * When bios entered a device's queue, so that it is known how long a request waited for the driver. In that
  * time are: the plug of the thread that submits, the I/O scheduler, the wait for a free request (tag), limits that
  * count requests (iocost, iolatency, writeback throttling), a queue that is frozen, and for a write that must come
  * after a flush, that flush. Not in it is blk-throttle (io.max, blkio.throttle.*): it holds bios back before they
@@ -22,12 +22,7 @@ struct queued_bio {
  * request: what is done with goes by LRU. Should a bio that enters no queue (a clone's, a command's) have the
  * address of one that did, its sector is another.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u64);
-	__type(value, struct queued_bio);
-} queued SEC(".maps");
+BPF_MAP(queued, LRU_HASH, __u64, struct queued_bio, 16384);
 
 static __always_inline int remember_queued(struct bio *bio, __u64 since_ns)
 {
@@ -94,41 +89,24 @@ int BPF_PROG(block_split_of_queue, struct request_queue *queue, struct bio *part
  * Requests to block devices, from the driver's start to completion: of all processes, because the kernel's
  * workers write most of a broker's data. Devices without a request queue (dm, md) show up as
  * the devices below them. Of files it knows what the request's first page belongs to; how long a request waited
- * before the driver had it is block_queue.h's. Kernels without BTF: block_sector.h.
+ * before the driver had it is known from its bio. Kernels without BTF: requests_at.
  */
 
 struct block_request {
-	__u64 start_ns;
-	__u64 queued_ns;
-	__u64 sector;
-	struct file_key file;
-	__u32 device;
+	/* its end is set at the end */
+	struct block_io_event event;
+	/* where the kernel has no BTF */
 	__u32 sectors_left;
-	__u32 bytes;
-	__u32 tid;
-	__u16 op;
-	__u16 flags;
-	char comm[TASK_COMM_LEN];
-	char rwbs[RWBS_BYTES];
+	__u32 reserved;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 256);
-	__type(key, __u32);
-	__type(value, __u8);
-} devices SEC(".maps");
+BPF_MAP(devices, HASH, __u32, __u8, 256);
 
 /*
  * By the request's address: a device has a fixed set of them (its tags), each under way once. User space makes
- * the map small where block_sector.h is used instead.
+ * the map small where requests_at is used instead.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u64);
-	__type(value, struct block_request);
-} requests SEC(".maps");
+BPF_MAP(requests, HASH, __u64, struct block_request, 16384);
 
 static __always_inline bool is_followed_device(__u32 device)
 {
@@ -191,7 +169,7 @@ static __always_inline struct address_space *mapping_of(struct page *page)
  * Whose page the request's first part holds. All parts of a bio from the page cache are of one file. Journals and
  * other metadata are in the block device's own pages, direct I/O is in the process's: neither is a regular file.
  */
-static __always_inline void find_file(struct block_request *found, struct request *request)
+static __always_inline void find_file(struct block_io_event *found, struct request *request)
 {
 	struct bio *bio = BPF_CORE_READ(request, bio);
 	struct bio_vec *parts = BPF_CORE_READ(bio, bi_io_vec);
@@ -219,28 +197,37 @@ static __always_inline __u16 flags_of(__u32 flags)
 	       REQUEST_FLAG(flags, __REQ_SYNC, BLOCK_SYNC) | REQUEST_FLAG(flags, __REQ_META, BLOCK_META);
 }
 
+/* In the thread that hands it to the driver. */
+static __always_inline void begin_event(struct block_io_event *event, __u32 device)
+{
+	event->kind = EVENT_BLOCK_IO;
+	event->device = device;
+	event->tid = visible_tid();
+	bpf_get_current_comm(event->comm, sizeof(event->comm));
+}
+
 static __always_inline int issue(struct request *request)
 {
-	struct block_request started = { .device = device_of(request) };
+	struct block_request started = {};
+	struct block_io_event *event = &started.event;
 	__u64 key = (__u64)request;
-	__u32 flags;
+	__u32 flags, device = device_of(request);
 
-	if (!is_followed_device(started.device))
+	if (!is_followed_device(device))
 		return 0;
+	begin_event(event, device);
 	flags = BPF_CORE_READ(request, cmd_flags);
-	started.op = flags & REQ_OP_MASK;
-	started.flags = flags_of(flags);
-	started.sector = BPF_CORE_READ(request, __sector);
+	event->op = flags & REQ_OP_MASK;
+	event->flags = flags_of(flags);
+	event->sector = BPF_CORE_READ(request, __sector);
 	/* a flush has no sector (blk_rq_trace_sector) */
-	if (started.sector == ~0ULL)
-		started.sector = 0;
-	started.bytes = BPF_CORE_READ(request, __data_len);
-	started.queued_ns = queued_at(request);
-	if (started.op == REQ_OP_READ || started.op == REQ_OP_WRITE)
-		find_file(&started, request);
-	started.tid = visible_tid();
-	bpf_get_current_comm(started.comm, sizeof(started.comm));
-	started.start_ns = bpf_ktime_get_ns();
+	if (event->sector == ~0ULL)
+		event->sector = 0;
+	event->bytes = BPF_CORE_READ(request, __data_len);
+	event->queued_ns = queued_at(request);
+	if (event->op == REQ_OP_READ || event->op == REQ_OP_WRITE)
+		find_file(event, request);
+	event->start_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&requests, &key, &started, BPF_ANY))
 		count_lost(LOST_MAP_FULL);
 	return 0;
@@ -248,21 +235,8 @@ static __always_inline int issue(struct request *request)
 
 static __always_inline void report(struct block_request *request)
 {
-	struct block_io_event event = { .kind = EVENT_BLOCK_IO };
-
-	event.device = request->device;
-	event.queued_ns = request->queued_ns;
-	event.start_ns = request->start_ns;
-	event.end_ns = bpf_ktime_get_ns();
-	event.sector = request->sector;
-	event.file = request->file;
-	event.bytes = request->bytes;
-	event.tid = request->tid;
-	event.op = request->op;
-	event.flags = request->flags;
-	__builtin_memcpy(event.comm, request->comm, sizeof(event.comm));
-	__builtin_memcpy(event.rwbs, request->rwbs, sizeof(event.rwbs));
-	emit(&event, sizeof(event));
+	request->event.end_ns = bpf_ktime_get_ns();
+	emit(&request->event, sizeof(request->event));
 }
 
 /* One that the driver hands back and that is issued again starts again: the device has it from then on. */
@@ -310,13 +284,8 @@ struct block_key {
 	__u64 sector;
 };
 
-/* User space makes the map small where block_io.h is used instead. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct block_key);
-	__type(value, struct block_request);
-} requests_at SEC(".maps");
+/* User space makes the map small where requests is used instead. */
+BPF_MAP(requests_at, HASH, struct block_key, struct block_request, 16384);
 
 static __always_inline void follow(struct block_key *key, struct block_request *request)
 {
@@ -327,7 +296,8 @@ static __always_inline void follow(struct block_key *key, struct block_request *
 SEC("tracepoint/block/block_rq_issue")
 int rq_issue(void *ctx)
 {
-	struct block_request request = { .op = BLOCK_OP_IN_RWBS };
+	struct block_request request = {};
+	struct block_io_event *event = &request.event;
 	struct block_key key = {};
 
 	READ_FIELD(key.device, ctx, rq_issue.dev);
@@ -335,16 +305,15 @@ int rq_issue(void *ctx)
 		return 0;
 	READ_FIELD(key.sector, ctx, rq_issue.sector);
 	READ_FIELD(request.sectors_left, ctx, rq_issue.nr_sector);
-	READ_FIELD(request.bytes, ctx, rq_issue.bytes);
+	READ_FIELD(event->bytes, ctx, rq_issue.bytes);
 	/* 8 or 10 bytes, depending on the kernel */
-	bpf_probe_read_kernel(request.rwbs, settings.at.rq_issue.rwbs.size & (RWBS_BYTES - 1),
-			      ctx + settings.at.rq_issue.rwbs.offset);
+	bpf_probe_read_kernel(event->rwbs, fields.rq_issue.rwbs.size & (RWBS_BYTES - 1),
+			      ctx + fields.rq_issue.rwbs.offset);
 	key.has_data = request.sectors_left != 0;
-	request.device = key.device;
-	request.sector = key.sector;
-	request.tid = visible_tid();
-	bpf_get_current_comm(request.comm, sizeof(request.comm));
-	request.start_ns = bpf_ktime_get_ns();
+	begin_event(event, key.device);
+	event->op = BLOCK_OP_IN_RWBS;
+	event->sector = key.sector;
+	event->start_ns = bpf_ktime_get_ns();
 	follow(&key, &request);
 	return 0;
 }

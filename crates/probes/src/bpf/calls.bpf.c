@@ -5,8 +5,8 @@
 #include "state.h"
 
 /*
- * How a system call's arguments and result are got at, in two ways; what is done with them is in the tables of
- * file_call.h and the like. User space loads one way or the other.
+ * How a system call's arguments and result are got at, in two ways; what is done with them is in the table CALLS.
+ * User space loads one way or the other.
  *
  * FUNCTION_CALL hooks the call's own function (fentry, fexit): only threads that make that call pay, of any
  * process, and what is not the target's returns after comparing the process id.
@@ -94,8 +94,8 @@ static __always_inline int begin_transfer(__u8 kind, __u32 from_fd, __s64 from, 
 }
 
 /*
- * The system calls on files, as they enter the kernel and return. What is done then is in file_op.h and
- * file_name.h, whichever way the arguments came (system_call.h).
+ * The system calls, as they enter the kernel and return. What is done then is in files.bpf.c and sockets.bpf.c,
+ * whichever way the arguments came.
  */
 
 /* More of them are taken for endless: what they ask for only tells reading from reading ahead. */
@@ -155,16 +155,30 @@ static __always_inline int begin_unlinkat(__s32 dir, __u64 path, __u64 flags)
 	return begin_name(OP_UNLINK, dir, path, 0, 0, 0);
 }
 
+/* What is no socket, the kernel refuses. */
+static __always_inline int begin_socket_fd(__u8 kind, __u32 fd, __u64 count)
+{
+	__u32 tid = current_ids();
+	struct file *file = open_file(fd);
+	struct inode *inode = DIRECT(file, f_inode);
+
+	if ((DIRECT(inode, i_mode) & S_IFMT) == S_IFSOCK)
+		return begin_socket(tid, file, kind, fd, count);
+	forget_op(tid);
+	return 0;
+}
+
 /* Any of them returned. */
 static __always_inline int end_call(__s64 result)
 {
-	__u32 tid = current_ids();
-	struct op *op = last_op_of(tid);
+	struct op *op = last_op_of(current_ids());
 
 	if (!op)
 		return 0;
-	if (op->phase == PHASE_SOCKET)
-		return end_socket(tid, op, result);
+	if (op->phase == PHASE_SOCKET) {
+		op->phase = PHASE_NONE;
+		end_side(op, result);
+	}
 	if (op->phase != PHASE_INSIDE)
 		return 0;
 	if (op->named)
@@ -172,7 +186,7 @@ static __always_inline int end_call(__s64 result)
 	else
 		end_file(op, result);
 	if (op->kind == OP_SENDFILE || op->kind == OP_SPLICE)
-		end_socket_side(tid, op, result);
+		end_side(op, result);
 	op->off_ns = 0;
 	op->phase = PHASE_AFTER;
 	return 0;
@@ -180,9 +194,10 @@ static __always_inline int end_call(__s64 result)
 
 /*
  * Every call with what it begins: A(n) is its n-th argument. In pwritev2 and preadv2 an offset of -1 means
- * the file's position; on 64 bits the low word holds all of the offset.
+ * the file's position; on 64 bits the low word holds all of the offset. Of recvmsg and sendmsg it is not known how many
+ * bytes are asked for.
  */
-#define FILE_CALLS(CALL)                                                                                     \
+#define CALLS(CALL)                                                                                          \
 	CALL(write, begin_io(OP_WRITE, A(0), A(1), A(2), false, AT_POSITION))                                \
 	CALL(pwrite64, begin_io(OP_WRITE, A(0), A(1), A(2), false, A(3)))                                    \
 	CALL(writev, begin_io(OP_WRITE, A(0), A(1), A(2), true, AT_POSITION))                                \
@@ -209,10 +224,15 @@ static __always_inline int end_call(__s64 result)
 	CALL(open, begin_name(OP_OPEN, AT_FDCWD, A(0), 0, 0, 0))                                             \
 	CALL(creat, begin_name(OP_OPEN, AT_FDCWD, A(0), 0, 0, 0))                                            \
 	CALL(openat, begin_name(OP_OPEN, A(0), A(1), 0, 0, 0))                                               \
-	CALL(openat2, begin_name(OP_OPEN, A(0), A(1), 0, 0, 0))
+	CALL(openat2, begin_name(OP_OPEN, A(0), A(1), 0, 0, 0))                                              \
+	CALL(msync, begin_msync(A(0)))                                                                       \
+	CALL(recvfrom, begin_socket_fd(OP_READ, A(0), A(2)))                                                 \
+	CALL(recvmsg, begin_socket_fd(OP_READ, A(0), 0))                                                     \
+	CALL(sendto, begin_socket_fd(OP_WRITE, A(0), A(2)))                                                  \
+	CALL(sendmsg, begin_socket_fd(OP_WRITE, A(0), 0))
 
-FILE_CALLS(TRACED_CALL)
-FILE_CALLS(FUNCTION_CALL)
+CALLS(TRACED_CALL)
+CALLS(FUNCTION_CALL)
 
 /* The return of any of them, by its tracepoint. */
 SEC("tracepoint/syscalls/sys_exit_write")
@@ -220,33 +240,3 @@ int call_exit(struct syscall_exit *ctx)
 {
 	return is_target(current_ids()) ? end_call(ctx->ret) : 0;
 }
-
-/*
- * The system calls that take sockets alone, hooked as those of file_call.h are, which has the calls that take
- * files as well. Of recvmsg and sendmsg it is not known how many bytes are asked for.
- */
-
-#define SOCKET_CALLS(CALL)                                                                                   \
-	CALL(recvfrom, begin_socket_fd(OP_READ, A(0), A(2)))                                                 \
-	CALL(recvmsg, begin_socket_fd(OP_READ, A(0), 0))                                                     \
-	CALL(sendto, begin_socket_fd(OP_WRITE, A(0), A(2)))                                                  \
-	CALL(sendmsg, begin_socket_fd(OP_WRITE, A(0), 0))
-
-/* What is no socket, the kernel refuses. */
-static __always_inline int begin_socket_fd(__u8 kind, __u32 fd, __u64 count)
-{
-	__u32 tid = current_ids();
-	struct file *file = open_file(fd);
-	struct inode *inode = DIRECT(file, f_inode);
-
-	if ((DIRECT(inode, i_mode) & S_IFMT) == S_IFSOCK)
-		return begin_socket(tid, file, kind, fd, count);
-	forget_op(tid);
-	return 0;
-}
-
-SOCKET_CALLS(TRACED_CALL)
-SOCKET_CALLS(FUNCTION_CALL)
-
-TRACED_CALL(msync, begin_msync(A(0)))
-FUNCTION_CALL(msync, begin_msync(A(0)))

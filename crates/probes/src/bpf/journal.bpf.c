@@ -6,29 +6,18 @@
  * which need no BTF of the jbd2 module. Does not know which file system is the broker's.
  */
 
-struct commit {
-	__u32 transaction;
-	__u32 reserved;
-	__u64 start_ns;
-	struct commit_phases phases;
-};
-
 /* A journal commits one transaction at a time: its device is the key. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 256);
-	__type(key, __u32);
-	__type(value, struct commit);
-} commits SEC(".maps");
+BPF_MAP(commits, HASH, __u32, struct journal_commit_event, 256);
 
 SEC("tracepoint/jbd2/jbd2_start_commit")
 int start_commit(void *ctx)
 {
-	struct commit commit = {};
+	struct journal_commit_event commit = { .kind = EVENT_JOURNAL_COMMIT };
 	__u32 device = 0;
 
 	READ_FIELD(device, ctx, start_commit.dev);
 	READ_FIELD(commit.transaction, ctx, start_commit.transaction);
+	commit.device = device;
 	commit.start_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&commits, &device, &commit, BPF_ANY))
 		count_lost(LOST_MAP_FULL);
@@ -41,7 +30,7 @@ int run_stats(void *ctx)
 {
 	struct commit_phases *phases;
 	__u32 device = 0, transaction = 0;
-	struct commit *commit;
+	struct journal_commit_event *commit;
 
 	READ_FIELD(device, ctx, run_stats.dev);
 	READ_FIELD(transaction, ctx, run_stats.tid);
@@ -65,19 +54,17 @@ int run_stats(void *ctx)
 SEC("tracepoint/jbd2/jbd2_end_commit")
 int end_commit(void *ctx)
 {
-	struct journal_commit_event event = { .kind = EVENT_JOURNAL_COMMIT };
-	struct commit *commit;
+	__u32 device = 0, transaction = 0;
+	struct journal_commit_event *commit;
 
-	READ_FIELD(event.device, ctx, end_commit.dev);
-	READ_FIELD(event.transaction, ctx, end_commit.transaction);
-	commit = bpf_map_lookup_elem(&commits, &event.device);
-	if (!commit || commit->transaction != event.transaction)
+	READ_FIELD(device, ctx, end_commit.dev);
+	READ_FIELD(transaction, ctx, end_commit.transaction);
+	commit = bpf_map_lookup_elem(&commits, &device);
+	if (!commit || commit->transaction != transaction)
 		return 0;
-	event.start_ns = commit->start_ns;
-	event.end_ns = bpf_ktime_get_ns();
-	event.phases = commit->phases;
-	emit(&event, sizeof(event));
-	bpf_map_delete_elem(&commits, &event.device);
+	commit->end_ns = bpf_ktime_get_ns();
+	emit(commit, sizeof(*commit));
+	bpf_map_delete_elem(&commits, &device);
 	return 0;
 }
 

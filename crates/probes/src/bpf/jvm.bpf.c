@@ -24,12 +24,7 @@ struct {
 	__uint(max_entries, 256 * 1024);
 } ring SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, JVM_COUNTS);
-	__type(key, __u32);
-	__type(value, __u64);
-} counts SEC(".maps");
+BPF_MAP(counts, PERCPU_ARRAY, __u32, __u64, JVM_COUNTS);
 
 static __always_inline void count(__u32 slot, __u64 by)
 {
@@ -67,10 +62,22 @@ static __always_inline bool argument(struct pt_regs *ctx, __u64 number, long *va
 	return false;
 }
 
+/* A text whose address is that argument and whose length is the next one; its bytes, 0 where it could not be read. */
+static __always_inline __u32 read_name(struct pt_regs *ctx, __u64 number, char *to, long most)
+{
+	long name, bytes;
+
+	if (!argument(ctx, number, &name) || !argument(ctx, number + 1, &bytes) || !name || bytes <= 0)
+		return 0;
+	if (bytes > most)
+		bytes = most;
+	return bpf_probe_read_user(to, bytes, (const void *)name) ? 0 : bytes;
+}
+
 /*
  * Contended waits for monitors, from HotSpot's monitor__contended__* (src/hotspot/share/runtime/objectMonitor.cpp): their
  * arguments are the Java thread's number, the ObjectMonitor's address, and the class's name with its length. Does not
- * see who takes a monitor without waiting. Who hands it over is seen by monitor_waker.h, or by the third of the probes.
+ * see who takes a monitor without waiting. Who hands it over is seen by contended_waking, or by the third of the probes.
  */
 
 /* A thread that waits, or has waited. */
@@ -97,20 +104,10 @@ struct monitor_release {
  * Keyed by tid, and never deleted from: a thread that has waited once waits again, and its place costs it a look, not an
  * insertion and a removal. Far more threads than a broker has: those that did not wait for long make room.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u32);
-	__type(value, struct monitor_wait);
-} monitor_waits SEC(".maps");
+BPF_MAP(monitor_waits, LRU_HASH, __u32, struct monitor_wait, 4096);
 
 /* By monitor, the last one. Monitors come and go: what was not used for long makes room, and is then not known. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u64);
-	__type(value, struct monitor_release);
-} monitor_releases SEC(".maps");
+BPF_MAP(monitor_releases, LRU_HASH, __u64, struct monitor_release, 4096);
 
 /*
  * How many threads wait: as long as none does, most of the time, nobody who is woken need be looked up. A thread that
@@ -160,19 +157,6 @@ static __always_inline void name_holder(struct monitor_wait_event *event, const 
 	__builtin_memcpy(event->holder_comm, release->comm, sizeof(event->holder_comm));
 }
 
-static __always_inline void name_class(struct pt_regs *ctx, struct monitor_wait_event *event)
-{
-	long name, bytes;
-
-	event->class_bytes = 0;
-	if (!argument(ctx, 2, &name) || !argument(ctx, 3, &bytes) || !name || bytes <= 0)
-		return;
-	if (bytes > CLASS_BYTES)
-		bytes = CLASS_BYTES;
-	if (!bpf_probe_read_user(event->class_name, bytes, (const void *)name))
-		event->class_bytes = bytes;
-}
-
 /* Written where it is read from: most of a record are names that are shorter than their room. */
 static __always_inline void report_wait(struct pt_regs *ctx, const struct monitor_wait *wait, __u64 end_ns)
 {
@@ -188,7 +172,7 @@ static __always_inline void report_wait(struct pt_regs *ctx, const struct monito
 	event->end_ns = end_ns;
 	event->monitor = wait->monitor;
 	name_holder(event, wait);
-	name_class(ctx, event);
+	event->class_bytes = read_name(ctx, 2, event->class_name, CLASS_BYTES);
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
 	bpf_ringbuf_submit(event, wake());
 }
@@ -238,7 +222,7 @@ static __always_inline void remember_release(__u64 monitor, __u32 tid)
 
 /*
  * The monitor is free and a waiting thread is about to be woken. A thread that took it in between may be here at the same
- * time: whichever is stored had it during the wait. Not used where monitor_waker.h is, which is no trap.
+ * time: whichever is stored had it during the wait. Not used where contended_waking is, which is no trap.
  */
 SEC("usdt")
 int contended_exit(struct pt_regs *ctx)
@@ -270,17 +254,17 @@ int contended_exit(struct pt_regs *ctx)
 /* include/uapi/asm-generic/unistd.h, arch/x86/entry/syscalls/syscall_64.tbl; and the calls' arguments as in kernel.h */
 #if defined(__TARGET_ARCH_arm64)
 #define FUTEX_CALL 98
-#define CALL_OF(registers) ((__s32)(registers)->syscallno)
 #define FIRST_OF(registers) ((registers)->regs[0])
 #define SECOND_OF(registers) ((registers)->regs[1])
 #define THIRD_OF(registers) ((registers)->regs[2])
 #else
 #define FUTEX_CALL 202
-#define CALL_OF(registers) ((__s32)(registers)->orig_ax)
 #define FIRST_OF(registers) ((registers)->di)
 #define SECOND_OF(registers) ((registers)->si)
 #define THIRD_OF(registers) ((registers)->dx)
 #endif
+
+#define CALL_OF(registers) ((__s32)(registers)->CALL_NUMBER)
 
 /* With which a thread entered the kernel. */
 static __always_inline struct pt_regs *registers_of(struct task_struct *task)
@@ -374,12 +358,7 @@ struct safepoint {
 	char operation[OPERATION_BYTES];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct safepoint);
-} safepoints SEC(".maps");
+BPF_MAP(safepoints, ARRAY, __u32, struct safepoint, 1);
 
 static __always_inline struct safepoint *current_safepoint(void)
 {
@@ -421,17 +400,11 @@ SEC("usdt")
 int operation_begin(struct pt_regs *ctx)
 {
 	struct safepoint *safepoint = current_safepoint();
-	long name, bytes;
 
 	if (!safepoint || !safepoint->start_ns || safepoint->operation_ns)
 		return 0;
 	safepoint->operation_ns = bpf_ktime_get_ns();
-	if (!argument(ctx, 0, &name) || !argument(ctx, 1, &bytes) || !name || bytes <= 0)
-		return 0;
-	if (bytes > OPERATION_BYTES)
-		bytes = OPERATION_BYTES;
-	if (!bpf_probe_read_user(safepoint->operation, bytes, (const void *)name))
-		safepoint->operation_bytes = bytes;
+	safepoint->operation_bytes = read_name(ctx, 0, safepoint->operation, OPERATION_BYTES);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The contract between jvm.bpf.c and user space: settings, counters and records. The Rust side gets these types
- * from the generated skeleton; `jvm/decode.rs` asserts the same sizes as the end of this file.
+ * from the generated skeleton.
  *
  * All times are CLOCK_MONOTONIC in nanoseconds. Every padding byte is named.
  */
@@ -14,6 +14,10 @@
 #define CLASS_BYTES 128
 /* Bytes kept of a VM operation's name. */
 #define OPERATION_BYTES 64
+
+/* Every padding byte is named. */
+#pragma clang diagnostic push
+#pragma clang diagnostic error "-Wpadded"
 
 enum jvm_event_kind {
 	JVM_MONITOR_WAIT = 1,
@@ -87,6 +91,8 @@ struct jvm_pause_event {
 	char operation[OPERATION_BYTES];
 };
 
+#pragma clang diagnostic pop
+
 /* Never read: it makes these types part of the object's BTF, from where the skeleton takes them. */
 struct jvm_records {
 	struct monitor_wait_event monitor_wait;
@@ -95,9 +101,5 @@ struct jvm_records {
 	enum jvm_pause_kind pause_kind;
 	enum jvm_count count;
 };
-
-_Static_assert(sizeof(struct jvm_settings) == 32, "jvm_settings");
-_Static_assert(sizeof(struct monitor_wait_event) == 72 + CLASS_BYTES, "monitor_wait_event");
-_Static_assert(sizeof(struct jvm_pause_event) == 40 + OPERATION_BYTES, "jvm_pause_event");
 
 #endif

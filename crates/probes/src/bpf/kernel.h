@@ -1,63 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What these programs use of the kernel: UAPI numbers and the few fields of kernel structures that they
- * read, relocated to the running kernel by CO-RE. No vmlinux.h, and no kernel headers to install.
- * Nothing here says what is done with them.
+ * What these programs use of the kernel: numbers, of UAPI from the C library's headers, and the few fields of kernel
+ * structures that they read, relocated to the running kernel by CO-RE. No vmlinux.h. Nothing here says what is done with
+ * them.
  */
 #ifndef BROKERSCOPE_KERNEL_H
 #define BROKERSCOPE_KERNEL_H
 
-typedef unsigned char __u8;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef signed char __s8;
-typedef short __s16;
-typedef int __s32;
-typedef long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u32 __wsum;
+#include <linux/bpf.h>
+#include <linux/fcntl.h>
+#include <linux/stat.h>
+
 typedef _Bool bool;
 
 #define true 1
 #define false 0
 #define NULL ((void *)0)
-
-/* include/uapi/linux/bpf.h */
-enum {
-	BPF_MAP_TYPE_HASH = 1,
-	BPF_MAP_TYPE_ARRAY = 2,
-	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
-	BPF_MAP_TYPE_LRU_HASH = 9,
-	BPF_MAP_TYPE_RINGBUF = 27,
-	BPF_MAP_TYPE_TASK_STORAGE = 29,
-};
-
-enum { BPF_F_NO_PREALLOC = 1 };
-enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
-
-enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
-
-enum {
-	BPF_RB_NO_WAKEUP = 1,
-	BPF_RB_FORCE_WAKEUP = 2,
-	BPF_RB_AVAIL_DATA = 0,
-};
-
-/* include/uapi/linux/stat.h and include/uapi/asm-generic/fcntl.h (x86 and arm64 use the generic ones) */
-#define S_IFMT 0170000
-#define S_IFDIR 0040000
-#define S_IFREG 0100000
-#define S_IFSOCK 0140000
-#define O_APPEND 02000
-#if defined(__TARGET_ARCH_arm64)
-#define O_DIRECT 0200000
-#else
-#define O_DIRECT 040000
-#endif
-#define AT_FDCWD (-100)
-#define AT_REMOVEDIR 0x200
 
 /* include/linux/socket.h, include/linux/net.h, include/uapi/linux/in.h */
 #define AF_INET6 10
@@ -205,6 +163,13 @@ struct pt_regs {
 	unsigned long r10, r9, r8, dx, si, di, orig_ax, ip;
 #endif
 };
+
+/* Where they have the call's number: -1 for interrupts and faults (arch/x86/entry/entry_64.S, arch/arm64/kernel/entry.S). */
+#if defined(__TARGET_ARCH_arm64)
+#define CALL_NUMBER syscallno
+#else
+#define CALL_NUMBER orig_ax
+#endif
 
 /* arch/arm64/include/uapi/asm/ptrace.h: where bpf_tracing.h looks for an arm64's program counter */
 struct user_pt_regs {
@@ -384,6 +349,25 @@ struct syscall_exit {
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
+
+/* A map of so many entries, by BPF_MAP_TYPE_. */
+#define BPF_MAP(name, kind, key_type, value_type, entries)                                                   \
+	struct {                                                                                             \
+		__uint(type, BPF_MAP_TYPE_##kind);                                                           \
+		__uint(max_entries, entries);                                                                \
+		__type(key, key_type);                                                                       \
+		__type(value, value_type);                                                                   \
+	} name SEC(".maps")
+
+/* What a tracepoint's task sleeps for, 0 if it is runnable. The field was renamed in 5.14. */
+static __always_inline __u32 state_of(struct task_struct *task)
+{
+	struct task_struct___before_5_14 *old = (void *)task;
+
+	if (bpf_core_field_exists(old->state))
+		return old->state;
+	return task->__state;
+}
 
 /*
  * Reads of kernel structures by plain loads where the kernel has the means (Linux 6.2: bpf_rdonly_cast), which take a

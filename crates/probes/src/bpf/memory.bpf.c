@@ -54,7 +54,7 @@ int page_added(void *ctx)
 	READ_FIELD(device, ctx, page_added.s_dev);
 	READ_FIELD(index, ctx, page_added.index);
 	/* since 5.18; before, a page at a time */
-	if (settings.at.page_added.order.size)
+	if (fields.page_added.order.size)
 		READ_FIELD(order, ctx, page_added.order);
 	bytes = 1ULL << (settings.page_shift + (order & 15));
 	index <<= settings.page_shift;
@@ -109,9 +109,7 @@ int balance_dirty_pages(void *ctx)
 	event.start_ns = bpf_ktime_get_ns();
 	event.pause_ms = pause_ms;
 	READ_FIELD(event.dirty_pages, ctx, balance_dirty_pages.dirty);
-	READ_FIELD(event.limit_pages, ctx, balance_dirty_pages.limit);
 	READ_FIELD(event.setpoint_pages, ctx, balance_dirty_pages.setpoint);
-	bpf_get_current_comm(event.comm, sizeof(event.comm));
 	emit(&event, sizeof(event));
 	return 0;
 }

@@ -29,8 +29,6 @@ struct process_list_records {
 	struct process_ids process_ids;
 };
 
-_Static_assert(sizeof(struct process_ids) == 24, "process_ids");
-
 const volatile struct process_list_settings settings = {};
 const volatile struct process_list_records records = {};
 

@@ -12,47 +12,24 @@
 #include "process_ids.h"
 #include "profile.h"
 
-/* include/uapi/linux/bpf.h */
-#define BPF_F_USER_STACK (1ULL << 8)
-
 /* include/linux/sched.h: a thread's last switch */
 #define TASK_DEAD 0x80
 
 const volatile struct profile_settings settings = {};
 const volatile struct profile_records records = {};
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, PROFILE_LOST_SLOTS);
-	__type(key, __u32);
-	__type(value, __u64);
-} lost SEC(".maps");
+BPF_MAP(lost, PERCPU_ARRAY, __u32, __u64, PROFILE_LOST_SLOTS);
 
 /*
  * Stacks by a hash of their frames. Not a BPF_MAP_TYPE_STACK_TRACE: that has one slot for a hash's low bits,
  * and of two thousand stacks in sixteen thousand slots one in sixteen would find its own taken.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__type(key, __u64);
-	__type(value, struct stack);
-} stacks SEC(".maps");
+BPF_MAP(stacks, HASH, __u64, struct stack, 8192);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct stack_key);
-	__type(value, struct stack_time);
-} stack_times SEC(".maps");
+BPF_MAP(stack_times, HASH, struct stack_key, struct stack_time, 16384);
 
 /* Keyed by tid. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__type(key, __u32);
-	__type(value, struct off_cpu);
-} off_cpu_threads SEC(".maps");
+BPF_MAP(off_cpu_threads, HASH, __u32, struct off_cpu, 8192);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -60,12 +37,7 @@ struct {
 } ring SEC(".maps");
 
 /* Room for what is larger than a BPF stack. All users run with interrupts off, so none meets another. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct stack);
-} scratches SEC(".maps");
+BPF_MAP(scratches, PERCPU_ARRAY, __u32, struct stack, 1);
 
 static __always_inline void count_lost(__u32 slot, __u64 by)
 {
@@ -75,44 +47,17 @@ static __always_inline void count_lost(__u32 slot, __u64 by)
 		*count += by;
 }
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct pt_regs___x86 {
-	unsigned long orig_ax;
-};
-
-struct pt_regs___arm64 {
-	__s32 syscallno;
-};
-
-#pragma clang attribute pop
-
-/*
- * The system call that the current thread is inside of, -1 in none. The registers with which it entered the
- * kernel hold the number, and both architectures put -1 there for interrupts and faults
- * (arch/x86/entry/entry_64.S, arch/arm64/kernel/entry.S): no need to hook any system call.
- */
-static __always_inline __s32 current_call(void)
-{
-	void *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	struct pt_regs___x86 *x86 = regs;
-	struct pt_regs___arm64 *arm64 = regs;
-
-	if (bpf_core_field_exists(x86->orig_ax))
-		return BPF_CORE_READ(x86, orig_ax);
-	if (bpf_core_field_exists(arm64->syscallno))
-		return BPF_CORE_READ(arm64, syscallno);
-	return -1;
-}
-
+/* Whether the current thread is inside one of the system calls: the registers with which it entered the kernel say in which. */
 static __always_inline bool is_inside(void)
 {
+	struct pt_regs *registers;
 	__s32 call;
 	int i;
 
 	if (!settings.calls)
 		return true;
-	call = current_call();
+	registers = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	call = BPF_CORE_READ(registers, CALL_NUMBER);
 	for (i = 0; i < PROFILE_CALLS; i++)
 		if (i < settings.calls && settings.call[i] == call)
 			return true;
@@ -178,7 +123,7 @@ static __always_inline void add_time(struct stack_key *key, __u64 ns)
 
 static __always_inline bool is_target_current(void)
 {
-	return bpf_get_current_pid_tgid() >> 32 == settings.tgid;
+	return current_ids() >> 32 == settings.tgid;
 }
 
 SEC("perf_event")
@@ -215,16 +160,6 @@ int sample_each(void *ctx)
 	return 0;
 }
 
-/* The field was renamed in 5.14. */
-static __always_inline bool is_dead(struct task_struct *task)
-{
-	struct task_struct___before_5_14 *old = (void *)task;
-
-	if (bpf_core_field_exists(old->state))
-		return BPF_CORE_READ(old, state) & TASK_DEAD;
-	return BPF_CORE_READ(task, __state) & TASK_DEAD;
-}
-
 /* The stacks are taken where the thread leaves: when it is back, the CPU still runs on the other's. */
 static __always_inline void leave_cpu(void *ctx, struct task_struct *task)
 {
@@ -233,7 +168,7 @@ static __always_inline void leave_cpu(void *ctx, struct task_struct *task)
 	struct off_cpu away = {};
 
 	/* a dead thread's id may be given to another */
-	if (is_dead(task) || !is_inside()) {
+	if (state_of(task) & TASK_DEAD || !is_inside()) {
 		if (known)
 			known->since_ns = 0;
 		return;

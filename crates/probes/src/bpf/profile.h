@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The contract between profile.bpf.c and user space: settings, the tables that the programs fill and the
- * record of a single sample. The Rust side gets these types from the generated skeleton; `profile/object.rs`
- * asserts the same sizes as the end of this file.
+ * record of a single sample. The Rust side gets these types from the generated skeleton.
  *
  * All times are CLOCK_MONOTONIC in nanoseconds. Every padding byte is named: keys are compared as bytes.
  */
@@ -15,6 +14,10 @@
 #define PROFILE_FRAMES 127
 /* System calls of a family: write(2) has five forms. */
 #define PROFILE_CALLS 8
+
+/* Every padding byte is named. */
+#pragma clang diagnostic push
+#pragma clang diagnostic error "-Wpadded"
 
 /* In place of a stack's number: there is none (all in user space, or all in the kernel), or it was lost. */
 enum { STACK_NONE = 0, STACK_LOST = 1 };
@@ -50,7 +53,7 @@ struct profile_settings {
 	__u16 reserved;
 	/* the time that a sample stands for */
 	__u64 period_ns;
-	/* shorter off_cpu_threads from the CPU are left out */
+	/* shorter intervals off the CPU are left out */
 	__u64 min_ns;
 	/* only within these system calls, by number */
 	__s32 call[PROFILE_CALLS];
@@ -96,6 +99,8 @@ struct sample_event {
 	char comm[TASK_COMM_LEN];
 };
 
+#pragma clang diagnostic pop
+
 /* Never read: it makes these types part of the object's BTF, from where the skeleton takes them. */
 struct profile_records {
 	struct stack stack;
@@ -105,11 +110,5 @@ struct profile_records {
 	struct off_cpu away;
 	struct sample_event sample;
 };
-
-_Static_assert(sizeof(struct stack) == 8 + 8 * PROFILE_FRAMES, "stack");
-_Static_assert(sizeof(struct stack_key) == 40, "stack_key");
-_Static_assert(sizeof(struct stack_time) == 16, "stack_time");
-_Static_assert(sizeof(struct off_cpu) == 40, "off_cpu");
-_Static_assert(sizeof(struct sample_event) == 48, "sample_event");
 
 #endif

@@ -5,7 +5,7 @@
 /*
  * Whether a thread that leaves the CPU waits for a page of a mapped file, and the OP_MMAP_FAULT when it has
  * waited: from the fault's entry into the page cache (before 6.12: from the first page it added) to the CPU.
- * page_cache.h knows the file; off_cpu.h the scheduler.
+ * memory.bpf.c knows the file.
  */
 
 /* Deepest that filemap_fault is above __schedule. */
@@ -71,7 +71,7 @@ static __always_inline void send_fault(struct op *op, struct task_struct *task, 
 
 /*
  * Long waits of the file systems' own threads, which commit and clean for everyone: of those that user space lists,
- * because no field of a task says what it works for. Called from the one hook on switches (off_cpu.h). Idle threads
+ * because no field of a task says what it works for. Called from the one hook on switches. Idle threads
  * sleep so that signals wake them or so that they count as no load; those that wait for a device or a lock do not.
  * The stack is taken when such a thread returns, and only after a long wait: it then lacks the functions that wait
  * for others (__sched, stack_trace_save_tsk in kernel/stacktrace.c), but not those of the file system.
@@ -85,12 +85,7 @@ struct kernel_thread {
 };
 
 /* Keyed by tid; user space fills it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
-	__type(value, struct kernel_thread);
-} kernel_threads SEC(".maps");
+BPF_MAP(kernel_threads, HASH, __u32, struct kernel_thread, 1024);
 
 /* How many of them wait: as long as none does, no thread that comes back need be looked up. */
 static __u32 waiting_threads;
@@ -168,7 +163,7 @@ static __always_inline void kernel_thread_returns(struct task_struct *task)
  * page waits for the same journal and the same device as a write does. Waits for locks and for work are
  * interruptible and are not followed, so idle threads cost nothing more; where such a thread could have run for a
  * millisecond or more and had no CPU, the scheduler's own account says so when it gets one. Threads that have not
- * been in a call on a file or a socket are not followed, but for faults on mapped files (mmap_fault.h).
+ * been in a call on a file or a socket are not followed, but for faults on mapped files.
  */
 
 /* Shorter waits after a call are not worth an event, shorter ones within not their waker's stack. */
@@ -329,12 +324,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 }
 
 /* Wake-ups come in interrupts too, which may hit a handler that is using the other scratch buffer. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct waker_stack_event);
-} waker_scratches SEC(".maps");
+BPF_MAP(waker_scratches, PERCPU_ARRAY, __u32, struct waker_stack_event, 1);
 
 static __always_inline void send_waker_stack(void *ctx, struct task_struct *task, __u64 woken_ns)
 {

@@ -33,12 +33,7 @@ struct connection {
  * By the address of its struct sock, which another connection gets later: the ends tell them apart. Of a
  * connection forgotten for others, what was reported once may be so again.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct sock *);
-	__type(value, struct connection);
-} connections SEC(".maps");
+BPF_MAP(connections, LRU_HASH, struct sock *, struct connection, 16384);
 
 static __always_inline bool same_ends(const struct endpoints *one, const struct endpoints *other)
 {
@@ -185,23 +180,18 @@ int BPF_PROG(tcp_retransmit_skb, struct sock *sock)
 }
 
 /*
- * Calls on the target's TCP connections: what file_call.h hands over when a descriptor is no file, and the
+ * Calls on the target's TCP connections: what calls.bpf.c hands over when a descriptor is no file, and the
  * connection's side of a sendfile or splice. Each is reported with both ends and the sequence numbers before and
  * after, which are those of the packets. Other sockets are not followed.
  *
  * A call that moved nothing (a selector's empty read, a write into a full buffer, the end of a stream) is
- * counted in `quiet` and not reported.
+ * counted in empty_socket_calls and not reported.
  */
 
 /* include/uapi/asm-generic/errno-base.h */
 #define EAGAIN 11
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} empty_socket_calls SEC(".maps");
+BPF_MAP(empty_socket_calls, PERCPU_ARRAY, __u32, __u64, 1);
 
 static __always_inline void count_empty_call(void)
 {
@@ -334,22 +324,8 @@ static __always_inline int begin_socket(__u32 tid, struct file *file, __u8 kind,
 	return 0;
 }
 
-/* A call that begin_socket put into PHASE_SOCKET returned. */
-static __always_inline int end_socket(__u32 tid, struct op *op, __s64 result)
-{
-	op->phase = PHASE_NONE;
-	end_side(op, result);
-	return 0;
-}
-
 /* A sendfile or splice whose file is followed as `op` also writes to this descriptor. */
 static __always_inline void begin_socket_side(struct op *op, __u32 fd)
 {
 	begin_side(op, settings.sockets ? tcp_of(open_file(fd)) : NULL);
-}
-
-/* It returned, and its file's side has been reported. */
-static __always_inline void end_socket_side(__u32 tid, struct op *op, __s64 result)
-{
-	end_side(op, result);
 }

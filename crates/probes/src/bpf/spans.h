@@ -22,12 +22,7 @@ struct span_start {
 	__u32 reserved;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct span_key);
-	__type(value, struct span_start);
-} spans SEC(".maps");
+BPF_MAP(spans, HASH, struct span_key, struct span_start, 4096);
 
 static __always_inline int span_enter(__u32 function, __u32 device)
 {
@@ -52,21 +47,30 @@ static __always_inline bool take_span(__u32 function, struct span_start *start)
 	return true;
 }
 
+/* A call of the current thread, whose times the caller sets. */
+static __always_inline struct kernel_span_event span_of_current(__u32 function, __u8 source, __u32 device)
+{
+	struct kernel_span_event event = { .kind = EVENT_KERNEL_SPAN,
+					   .tid = visible_tid(),
+					   .device = device,
+					   .function = function,
+					   .source = source };
+
+	bpf_get_current_comm(event.comm, sizeof(event.comm));
+	return event;
+}
+
 /* A call whose entry was not seen is not reported: it has no length. */
 static __always_inline int span_exit(__u32 function, __u8 source)
 {
-	struct kernel_span_event event = { .kind = EVENT_KERNEL_SPAN };
+	struct kernel_span_event event;
 	struct span_start start;
 
 	if (!take_span(function, &start))
 		return 0;
-	event.tid = visible_tid();
+	event = span_of_current(function, source, start.device);
 	event.start_ns = start.ns;
 	event.end_ns = bpf_ktime_get_ns();
-	event.device = start.device;
-	event.function = function;
-	event.source = source;
-	bpf_get_current_comm(event.comm, sizeof(event.comm));
 	emit(&event, sizeof(event));
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include "process_ids.h"
 
 const volatile struct settings settings = {};
+const volatile struct fields fields = {};
 const volatile struct records records = {};
 
 struct {
@@ -43,7 +44,7 @@ struct op {
 
 	/* when the thread left the CPU; 0 while it runs */
 	__u64 off_ns;
-	/* a fault on a mapped file outside of a call, see page_cache.h; 0 if there was none since the last call */
+	/* a fault on a mapped file outside of a call, see memory.bpf.c; 0 if there was none since the last call */
 	__u64 fault_ns;
 	/* one of enum phase */
 	__u8 phase;
@@ -117,28 +118,13 @@ enum phase {
  */
 #define SLOTS 4096
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SLOTS);
-	__type(key, __u32);
-	__type(value, struct op);
-} ops SEC(".maps");
+BPF_MAP(ops, ARRAY, __u32, struct op, SLOTS);
 
 /* Which slots are taken: of several threads that want one at once, one gets it. Whose it is, the entry says. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, SLOTS);
-	__type(key, __u32);
-	__type(value, __u8);
-} slots SEC(".maps");
+BPF_MAP(slots, HASH, __u32, __u8, SLOTS);
 
 /* The entries of the others, by tid. Preallocated; beyond it calls are counted as lost. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
-	__type(value, struct op);
-} overflow_ops SEC(".maps");
+BPF_MAP(overflow_ops, HASH, __u32, struct op, 1024);
 
 /* How many those are. */
 static __u32 overflow;
@@ -154,12 +140,7 @@ union scratch {
 };
 
 /* For handlers that run with preemption off. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, union scratch);
-} scratches SEC(".maps");
+BPF_MAP(scratches, PERCPU_ARRAY, __u32, union scratch, 1);
 
 /*
  * For handlers that may be preempted: in their midst another thread's may run on the same CPU. Made only if
@@ -240,12 +221,7 @@ static __always_inline bool emit(void *record, __u64 size)
 }
 
 /* The target's children by process id. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
-	__type(value, __u8);
-} children SEC(".maps");
+BPF_MAP(children, HASH, __u32, __u8, 1024);
 
 /* How many more there are than when the programs were loaded. */
 __s32 more_children;
@@ -397,18 +373,8 @@ static __always_inline void identify(struct file_key *file, struct inode *found)
 	file->device = DIRECT(super, s_dev);
 }
 
-/* What a tracepoint's task sleeps for, 0 if it is runnable. The field was renamed in 5.14. */
-static __always_inline __u32 state_of(struct task_struct *task)
-{
-	struct task_struct___before_5_14 *old = (void *)task;
-
-	if (bpf_core_field_exists(old->state))
-		return old->state;
-	return task->__state;
-}
-
 /* Reads a classic tracepoint's field from where its format file says it is. */
 #define READ_FIELD(to, ctx, field)                                                                           \
-	bpf_probe_read_kernel(&(to), sizeof(to), (const void *)(ctx) + settings.at.field.offset)
+	bpf_probe_read_kernel(&(to), sizeof(to), (const void *)(ctx) + fields.field.offset)
 
 #endif

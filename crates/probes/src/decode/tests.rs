@@ -287,7 +287,7 @@ fn a_block_request_of_a_kernel_without_types() {
 
 #[test]
 fn a_pause_for_dirty_pages() {
-    let bytes = Bytes::default().u32(5).u32(7).u64(1).u64(200).u64(10).u64(20).u64(15).text("kafka", 16).0;
+    let bytes = Bytes::default().u32(5).u32(7).u64(1).u64(200).u64(10).u64(15).0;
     let Some(Event::Row(DirtyThrottle(pause))) = decode(&mut decoder(None), &bytes) else { panic!() };
     assert_eq!((pause.start.0, pause.end.0, pause.tid), (1, 200_000_001, 7));
     assert_eq!((pause.dirty_pages, pause.limit_pages), (10, 15));
@@ -295,7 +295,7 @@ fn a_pause_for_dirty_pages() {
 
 #[test]
 fn every_shorter_record_is_none() {
-    let pause = Bytes::default().u32(5).text("", 60).0;
+    let pause = Bytes::default().u32(5).text("", 36).0;
     let unlink = file_op(12, 0, 0, 0, &given_paths(false, b"", b""));
     let reclaim = Bytes::default().u32(20).text("", 52).0;
     for (bytes, least) in [
@@ -304,7 +304,7 @@ fn every_shorter_record_is_none() {
         (off_cpu(), 80),
         (commit(1), 88),
         (block_io(1, ""), 104),
-        (pause, 64),
+        (pause, 40),
         (reclaim, 56),
         (span(2, 1), 48),
     ] {

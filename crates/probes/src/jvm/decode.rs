@@ -1,60 +1,76 @@
-//! Records of the JVM's probes to [`JvmEvent`]s. The layout is `bpf/jvm.h`'s.
+//! Records of the JVM's probes to events. The layout is `bpf/jvm.h`'s.
 
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use super::event::{Holder, JvmEvent, MonitorWait, Pause, PauseKind};
+use model::{
+    ClockOffset, Event, JvmPause, JvmPauseKind, Lock, LockHolder, LockKind, LockSource, LockWait, Pid,
+};
+
 use crate::bpf::jvm::types::{self, jvm_event_kind};
 use crate::bpf::{record, text_of};
 use crate::intern::Texts;
 
 /// Decodes one JVM's records.
-#[derive(Default)]
 pub(super) struct Decoder {
+    pid: Pid,
+    clock: ClockOffset,
     texts: Texts,
     classes: Texts,
 }
 
 impl Decoder {
+    /// Of the JVM of that process; `clock` is from `CLOCK_MONOTONIC` to the clock of the events.
+    pub(super) fn new(pid: Pid, clock: ClockOffset) -> Self {
+        Self { pid, clock, texts: Texts::default(), classes: Texts::default() }
+    }
+
     /// One record; none if it is of no known kind or shorter than its kind.
-    pub(super) fn decode(&mut self, bytes: &[u8]) -> Option<JvmEvent> {
+    pub(super) fn decode(&mut self, bytes: &[u8]) -> Option<Event> {
         match jvm_event_kind(u32::from_ne_bytes(*bytes.first_chunk()?)) {
-            jvm_event_kind::JVM_MONITOR_WAIT => Some(JvmEvent::MonitorWait(self.monitor_wait(bytes)?)),
-            jvm_event_kind::JVM_PAUSE => Some(JvmEvent::Pause(self.pause(bytes)?)),
+            jvm_event_kind::JVM_MONITOR_WAIT => Some(self.monitor_wait(bytes)?.into()),
+            jvm_event_kind::JVM_PAUSE => Some(self.pause(bytes)?.into()),
             _ => None,
         }
     }
 
-    fn monitor_wait(&mut self, bytes: &[u8]) -> Option<MonitorWait> {
+    fn monitor_wait(&mut self, bytes: &[u8]) -> Option<LockWait> {
         let record: types::monitor_wait_event =
             record(bytes, offset_of!(types::monitor_wait_event, class_name))?;
         let class = counted(bytes, offset_of!(types::monitor_wait_event, class_name), record.class_bytes)?;
-        Some(MonitorWait {
+        Some(LockWait {
+            start: self.clock.from_monotonic(record.start_ns),
+            end: self.clock.from_monotonic(record.end_ns),
+            pid: self.pid,
             tid: record.tid,
-            start_ns: record.start_ns,
-            end_ns: record.end_ns,
-            monitor: record.monitor,
-            comm: self.texts.share(text_of(&record.comm)),
-            holder: (record.holder_tid != 0).then(|| Holder {
-                tid: record.holder_tid,
-                comm: self.texts.share(text_of(&record.holder_comm)),
+            thread: self.texts.share(text_of(&record.comm)),
+            lock: Lock { kind: LockKind::Monitor, class: self.class(class), address: record.monitor },
+            holder: (record.holder_tid != 0).then(|| LockHolder {
+                tid: Some(record.holder_tid),
+                thread: self.texts.share(text_of(&record.holder_comm)),
             }),
-            class: self.class(class),
+            stack: Arc::default(),
+            source: LockSource::Usdt,
         })
     }
 
-    fn pause(&mut self, bytes: &[u8]) -> Option<Pause> {
+    fn pause(&mut self, bytes: &[u8]) -> Option<JvmPause> {
         let record: types::jvm_pause_event = record(bytes, offset_of!(types::jvm_pause_event, operation))?;
         let operation =
             counted(bytes, offset_of!(types::jvm_pause_event, operation), record.operation_bytes)?;
         let is_collection = record.pause == types::jvm_pause_kind::JVM_COLLECTION.0;
-        let full = record.full != 0;
-        Some(Pause {
-            start_ns: record.start_ns,
-            end_ns: record.end_ns,
-            kind: if is_collection { PauseKind::Collection { full } } else { PauseKind::Safepoint },
+        let is_full = is_collection && record.full != 0;
+        let start = self.clock.from_monotonic(record.start_ns);
+        let operation_ns = Some(record.operation_ns).filter(|&ns| ns != 0 && !is_collection);
+        Some(JvmPause {
+            start,
+            end: self.clock.from_monotonic(record.end_ns),
+            pid: self.pid,
+            kind: if is_collection { JvmPauseKind::Gc } else { JvmPauseKind::Safepoint },
             operation: self.texts.share(operation),
-            operation_ns: Some(record.operation_ns).filter(|&ns| ns != 0 && !is_collection),
+            cause: self.texts.share(if is_full { b"full collection" } else { b"" }),
+            gc_id: None,
+            time_to_safepoint: operation_ns.map(|ns| self.clock.from_monotonic(ns) - start),
         })
     }
 
@@ -75,7 +91,11 @@ fn counted(bytes: &[u8], at: usize, length: u32) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::Decoder;
-    use crate::jvm::{Holder, JvmEvent, MonitorWait, Pause, PauseKind};
+    use model::{ClockOffset, Event, JvmPause, JvmPauseKind, LockHolder, LockSource, Nanos};
+
+    fn decoder() -> Decoder {
+        Decoder::new(9, ClockOffset::from_ns(1_000))
+    }
 
     fn wait(holder: u32) -> Vec<u8> {
         let mut bytes = [1_u32, 42].map(u32::to_ne_bytes).concat();
@@ -96,39 +116,40 @@ mod tests {
 
     #[test]
     fn a_wait_names_thread_class_monitor_and_holder() {
-        let expected = |holder| {
-            JvmEvent::MonitorWait(MonitorWait {
-                start_ns: 1_000,
-                end_ns: 5_000,
-                tid: 42,
-                comm: "data-plane-kafk".into(),
-                class: "java.lang.Object".into(),
-                monitor: 0xfeed,
-                holder,
-            })
-        };
-        let mut decoder = Decoder::default();
-        let holder = Holder { tid: 7, comm: "holder".into() };
-        assert_eq!(decoder.decode(&wait(7)), Some(expected(Some(holder))));
-        assert_eq!(decoder.decode(&wait(0)), Some(expected(None)));
+        for holder in [7, 0] {
+            let Some(Event::LockWait(found)) = decoder().decode(&wait(holder)) else { panic!("no wait") };
+            assert_eq!((found.start, found.end, found.pid), (Nanos(2_000), Nanos(6_000), 9));
+            assert_eq!((found.tid, &*found.thread), (42, "data-plane-kafk"));
+            assert_eq!((&*found.lock.class, found.lock.address), ("java.lang.Object", 0xfeed));
+            let expected = (holder != 0).then(|| LockHolder { tid: Some(7), thread: "holder".into() });
+            assert_eq!((found.holder, found.source), (expected, LockSource::Usdt));
+        }
     }
 
     #[test]
     fn a_collection_is_within_an_operation_and_does_not_wait_for_it() {
-        let pause_of = |kind, operation_ns| {
-            let operation = "G1Full".into();
-            JvmEvent::Pause(Pause { start_ns: 10, end_ns: 30, kind, operation, operation_ns })
+        let expected = |kind, cause: &str, time_to_safepoint| {
+            Some(Event::JvmPause(Box::new(JvmPause {
+                start: Nanos(1_010),
+                end: Nanos(1_030),
+                pid: 9,
+                kind,
+                operation: "G1Full".into(),
+                cause: cause.into(),
+                gc_id: None,
+                time_to_safepoint,
+            })))
         };
-        let mut decoder = Decoder::default();
-        assert_eq!(decoder.decode(&pause(0, 15)), Some(pause_of(PauseKind::Safepoint, Some(15))));
-        assert_eq!(decoder.decode(&pause(0, 0)), Some(pause_of(PauseKind::Safepoint, None)));
-        let full = PauseKind::Collection { full: true };
-        assert_eq!(decoder.decode(&pause(1, 15)), Some(pause_of(full, None)));
+        let mut decoder = decoder();
+        let safepoint = JvmPauseKind::Safepoint;
+        assert_eq!(decoder.decode(&pause(0, 15)), expected(safepoint, "", Some(Nanos(5))));
+        assert_eq!(decoder.decode(&pause(0, 0)), expected(safepoint, "", None));
+        assert_eq!(decoder.decode(&pause(1, 15)), expected(JvmPauseKind::Gc, "full collection", None));
     }
 
     #[test]
     fn a_record_is_read_whole_or_not_at_all() {
-        let mut decoder = Decoder::default();
+        let mut decoder = decoder();
         for whole in [wait(7), pause(0, 1)] {
             assert!((0..whole.len()).all(|length| decoder.decode(&whole[..length]).is_none()));
         }

@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use libbpf_rs::{Link, Object};
+use model::{ClockOffset, Event};
 
 use super::decode::Decoder;
-use super::event::JvmEvent;
 use super::plan::{JvmHook, JvmMechanism, JvmPlan, Probe};
 use crate::bpf::jvm::OBJECT;
 use crate::bpf::jvm::types::{self, jvm_count};
@@ -32,12 +32,20 @@ pub struct JvmOptions {
     /// Put a program on every probe that does nothing, and so reports nothing: what that costs is what the kernel takes to
     /// call any, the floor to measure against.
     pub idle: bool,
+    /// From `CLOCK_MONOTONIC` to the clock of the events.
+    pub clock: ClockOffset,
 }
 
 impl Default for JvmOptions {
-    /// 256 KiB hold about 1,200 waits.
+    /// 256 KiB hold about 1,200 waits; the events' clock is `CLOCK_MONOTONIC`.
     fn default() -> Self {
-        Self { min_wait: DEFAULT_MIN_WAIT, ring_bytes: 256 << 10, measure: false, idle: false }
+        Self {
+            min_wait: DEFAULT_MIN_WAIT,
+            ring_bytes: 256 << 10,
+            measure: false,
+            idle: false,
+            clock: ClockOffset::from_ns(0),
+        }
     }
 }
 
@@ -98,7 +106,7 @@ impl JvmProbes {
         let (object, plan) = load(plan, options)?;
         let ring = Ring::new(&object)?;
         let (links, plan) = attach_all(&object, &plan, options)?;
-        let decoder = Decoder::default();
+        let decoder = Decoder::new(plan.pid, options.clock);
         Ok(Self { _links: links, ring, object, decoder, undecodable: 0, plan, _measuring: measuring })
     }
 
@@ -112,7 +120,7 @@ impl JvmProbes {
     ///
     /// # Errors
     /// Where the ring buffer cannot be read.
-    pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(JvmEvent)) -> Result<(), Error> {
+    pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.ring.wait(timeout)?;
         let (decoder, undecodable) = (&mut self.decoder, &mut self.undecodable);
         self.ring.read_all(|record| match decoder.decode(record) {
@@ -126,7 +134,7 @@ impl JvmProbes {
         JvmLosses {
             ring_full: self.count(jvm_count::JVM_RING_FULL),
             map_full: self.count(jvm_count::JVM_MAP_FULL),
-            skipped: self.overhead().iter().map(|cost| cost.skipped).sum(),
+            skipped: overhead::skipped(&self.object),
             arguments_unread: self.count(jvm_count::JVM_NO_ARGUMENT),
             undecodable: self.undecodable,
         }

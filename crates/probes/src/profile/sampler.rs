@@ -1,41 +1,24 @@
 //! Single samples of what runs, for a recording: few a second, each with its time and its stack by name.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{Link, MapCore, Object};
+use model::{ClockOffset, CpuSample, Nanos};
 
 use super::frames::{Frames, Half};
 use super::object::{self, Sampling};
-use super::{Java, ProfileLosses, tables};
+use super::{ProfileLosses, tables};
 use crate::bpf::profile::types::sample_event;
 use crate::bpf::{self, Ring, whole};
 use crate::error::Error;
-use crate::overhead::{self, ProgramCost};
+use crate::overhead;
 
 /// How often the process's code is looked at again: Java is compiled all the time.
 const REFRESH: Duration = Duration::from_secs(30);
 /// Distinct stacks, and pairs of them by name, that are remembered: a few MiB.
 const MAX_STACKS: usize = 2_048;
-
-/// A thread was on the CPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// When: `CLOCK_MONOTONIC` nanoseconds.
-    pub at_ns: u64,
-    /// The processor time it stands for, nanoseconds.
-    pub period_ns: u64,
-    /// The process.
-    pub pid: u32,
-    /// The thread.
-    pub tid: u32,
-    /// Its name.
-    pub thread: Arc<str>,
-    /// Where, as in [`model::StackTime::stack`].
-    pub stack: Arc<str>,
-}
 
 /// Takes samples of one process.
 pub struct Sampler {
@@ -50,17 +33,17 @@ pub struct Sampler {
     texts: HashMap<(u64, u64), Arc<str>>,
     refreshed: Instant,
     pid: u32,
-    period_ns: u64,
-    _measuring: Option<OwnedFd>,
+    period: Nanos,
+    clock: ClockOffset,
 }
 
 impl Sampler {
-    /// Starts to sample a process, so many times a second on each CPU.
+    /// Starts to sample a process, so many times a second on each CPU; `clock` is from `CLOCK_MONOTONIC` to the clock of the
+    /// samples.
     ///
     /// # Errors
     /// Where the kernel refuses the program or the clock.
-    pub fn attach(pid: u32, hz: u32, measure: bool) -> Result<Self, Error> {
-        let measuring = if measure { overhead::count_run_time() } else { None };
+    pub fn attach(pid: u32, hz: u32, clock: ClockOffset) -> Result<Self, Error> {
         let object = object::load(&Sampling::Each { pid, hz })?;
         let ring = Ring::new(&object)?;
         let links = object::attach_clock(&bpf::program(&object, "sample_each")?, hz)?;
@@ -73,16 +56,16 @@ impl Sampler {
             texts: HashMap::new(),
             refreshed: Instant::now(),
             pid,
-            period_ns: object::period_ns(hz),
-            _measuring: measuring,
+            period: Nanos(i64::try_from(object::period_ns(hz)).unwrap_or(i64::MAX)),
+            clock,
         })
     }
 
-    /// Delivers the samples that are there. To be called about once a second.
+    /// Delivers the samples that are there; threads have the kernel's names. To be called about once a second.
     ///
     /// # Errors
     /// Where the ring buffer or the table of stacks cannot be read.
-    pub fn poll(&mut self, out: &mut dyn FnMut(Sample)) -> Result<(), Error> {
+    pub fn poll(&mut self, out: &mut dyn FnMut(CpuSample)) -> Result<(), Error> {
         if self.refreshed.elapsed() >= REFRESH {
             self.refreshed = Instant::now();
             self.frames.refresh();
@@ -104,18 +87,7 @@ impl Sampler {
 
     /// What was lost so far.
     pub fn losses(&self) -> ProfileLosses {
-        let skipped = self.overhead().iter().map(|cost| cost.skipped).sum();
-        tables::losses(&self.object, skipped)
-    }
-
-    /// What the BPF program cost so far.
-    pub fn overhead(&self) -> Vec<ProgramCost> {
-        overhead::costs(&self.object)
-    }
-
-    /// What is known of Java's frames.
-    pub fn java(&self) -> &Java {
-        self.frames.java()
+        tables::losses(&self.object, overhead::skipped(&self.object))
     }
 
     /// Copies the kernel's table of stacks, which is small because it is emptied each time.
@@ -132,15 +104,14 @@ impl Sampler {
         Ok(ids)
     }
 
-    fn sample(&mut self, record: &sample_event) -> Result<Sample, Error> {
-        let stack = self.text(record.user_stack, record.kernel_stack)?;
-        Ok(Sample {
-            at_ns: record.at_ns,
-            period_ns: self.period_ns,
+    fn sample(&mut self, record: &sample_event) -> Result<CpuSample, Error> {
+        Ok(CpuSample {
+            at: self.clock.from_monotonic(record.at_ns),
+            period: self.period,
             pid: self.pid,
             tid: record.tid,
             thread: tables::name(&record.comm),
-            stack,
+            stack: self.text(record.user_stack, record.kernel_stack)?,
         })
     }
 

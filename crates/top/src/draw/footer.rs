@@ -6,6 +6,7 @@ use super::Canvas;
 use crate::clip::clip;
 use crate::item::Cell;
 use crate::palette::Tone;
+use crate::ui::typing::Purpose;
 use crate::ui::{Mode, Ui};
 use crate::view::View;
 
@@ -13,10 +14,14 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui) {
     let line = match (&ui.mode, &ui.said) {
         (Mode::Typing(typed), _) => {
             let room = usize::from(area.width).saturating_sub(45);
-            let words = format!("{}: {}▏", typed.purpose.name(), clip(&typed.words, room));
+            let (name, meanings): (_, &[_]) = match typed.purpose {
+                Purpose::Search => ("Search", &[("F3", "Next"), ("↵", "Done"), ("Esc", "Done")]),
+                Purpose::Filter => ("Filter", &[("↵", "Done"), ("Esc", "Clear")]),
+            };
+            let words = format!("{name}: {}▏", clip(&typed.words, room));
             let tone = if typed.is_nowhere { Tone::Bad } else { Tone::Strong };
             let mut line = vec![(format!("{words}  "), tone)];
-            line.extend(keys(typed.purpose.keys()));
+            line.extend(keys(meanings));
             line
         }
         (Mode::Sort { .. }, _) => keys(&[("↑↓", "Column"), ("↵", "Sort"), ("Esc", "Back")]),

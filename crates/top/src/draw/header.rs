@@ -99,11 +99,11 @@ fn latencies(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         .map(|(block, latency)| (block.to_string(), if slow(latency) { Tone::Bad } else { Tone::Good }));
     let slow = format!(
         "  {} of {} took {} or longer",
-        format_count(state.slow.count()),
-        format_count(state.pulse.requests()),
+        format_count(state.slow.count),
+        format_count(state.pulse.requests),
         state.about.slower_than
     );
-    let tone = if state.slow.count() > 0 { Tone::Bad } else { Tone::Plain };
+    let tone = if state.slow.count > 0 { Tone::Bad } else { Tone::Plain };
     figure_line(canvas, area, 2, ("max latency", or_dash(last)), over_time.collect(), vec![(slow, tone)]);
 }
 
@@ -165,7 +165,7 @@ fn losses(state: &State) -> (String, Tone) {
     if lost.is_empty() {
         return ("nothing lost".to_owned(), Tone::Good);
     }
-    let since = state.losses.last().map(|at| format!(", last {}", state.about.zone.time_of_day(at)));
+    let since = state.losses.last.map(|at| format!(", last {}", state.about.zone.time_of_day(at)));
     (format!("LOST {}{}", lost.join(", "), since.unwrap_or_default()), Tone::Bad)
 }
 

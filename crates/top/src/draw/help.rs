@@ -7,10 +7,9 @@ use report::wrap::wrap_to;
 
 use super::{Canvas, text};
 use crate::item::{Cell, cell};
-use crate::palette::Tone;
+use crate::palette::{Tone, look_of_stage, look_of_state};
 use crate::state::State;
 use crate::ui::{Mode, Ui};
-use crate::view::{requests, threads};
 
 const KEYS: [(&str, &str); 17] = [
     ("1 … 5, Tab, ← →", "another view"),
@@ -63,22 +62,10 @@ fn keys(width: usize) -> Vec<Cell> {
 
 fn letters() -> Vec<Cell> {
     let stage = |stage: Stage| {
-        let what = match stage {
-            Stage::NetworkIn => "the request's bytes came in",
-            Stage::HeadOfLine => "behind another request of its connection",
-            Stage::Receive => "complete, not read yet by a network thread",
-            Stage::Queue => "read, not taken yet by a request handler",
-            Stage::Handler => "the handler's work",
-            Stage::Lock => "waiting for the partition's log",
-            Stage::Append => "inside the write to the file",
-            Stage::Remote => "waiting for followers, or for data",
-            Stage::Respond => "answered, not sent yet",
-            Stage::NetworkOut => "the response's bytes went out",
-            Stage::Unobserved => "nothing saw it",
-        };
-        row(requests::letter(stage), Tone::Stage(stage), what)
+        let (letter, _, meaning) = look_of_stage(stage);
+        row(letter, Tone::Stage(stage), meaning)
     };
-    let of_thread = |state: ThreadState| row(threads::letter(state), Tone::State(state), state.as_str());
+    let of_thread = |state: ThreadState| row(look_of_state(state).0, Tone::State(state), state.as_str());
     let stages = Stage::ALL.map(stage);
     let of_threads = ThreadState::ALL.map(of_thread);
     let blank = || [Cell::new()].into_iter();

@@ -31,7 +31,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut 
     headings(canvas, area, ui, shown, &places);
     let selected = listing.place(&rows);
     for (down, (at, item)) in (ABOVE..).zip(rows.items.iter().enumerate().skip(top).take(height)) {
-        let tagged = listing.is_tagged(&item.key());
+        let tagged = listing.tagged.contains(&item.key());
         let mut line = vec![((if tagged { TAG } else { " " }).to_owned(), Tone::Tagged)];
         for place in &places {
             let is_number = shown.get(place.column).is_some_and(|column| column.is_number);
@@ -50,7 +50,8 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut 
         }
     }
     if rows.items.is_empty() {
-        let why = if rows.all > 0 { "nothing has these words; Esc shows all" } else { ui.view.empty() };
+        let why =
+            if rows.all > 0 { "nothing has these words; Esc shows all" } else { ui.view.declaration().2 };
         canvas.line(area, ABOVE + 1, vec![(format!("  {why}"), Tone::Faint)]);
     }
 }
@@ -73,7 +74,7 @@ fn names(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui, rows: &Rows<'_>) {
     let mut line = Vec::new();
     for (number, view) in (1..).zip(View::ALL) {
         let tone = if view == ui.view { Tone::Chosen } else { Tone::Plain };
-        line.push((format!(" {number} {} ", view.name()), tone));
+        line.push((format!(" {number} {} ", view.declaration().0), tone));
     }
     canvas.line_with_right(area, 0, line, counts(ui, rows));
 }
@@ -91,8 +92,8 @@ fn counts(ui: &Ui, rows: &Rows<'_>) -> Cell {
     if !listing.filter.is_empty() {
         parts.push((format!("\"{}\" ", clip(&listing.filter, 16)), Tone::Bad));
     }
-    if listing.tagged() > 0 {
-        parts.push((format!("{} tagged ", listing.tagged()), Tone::Tagged));
+    if !listing.tagged.is_empty() {
+        parts.push((format!("{} tagged ", listing.tagged.len()), Tone::Tagged));
     }
     parts.push((format!("{count} "), Tone::Strong));
     if let Some(grouping) = listing.table().grouping {

@@ -43,13 +43,13 @@ fn state() -> State {
     let progress =
         Progress::Replay { at: at(20_000) - at(0), of: at(30_000) - at(0), speed: 2.0, ended: false };
     state.reach(at(20_000), progress);
-    state.overhead(Overhead { processors: 0.021, resident_bytes: 34 << 20 });
+    state.overhead = Some(Overhead { processors: 0.021, resident_bytes: 34 << 20 });
     state
 }
 
 fn screen(state: &State, ui: &mut Ui, (width, height): (u16, u16), colour: bool) -> TestBackend {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, state, ui, Palette::new(colour))).unwrap();
+    terminal.draw(|frame| draw(frame, state, ui, Palette { colour })).unwrap();
     terminal.backend().clone()
 }
 
@@ -105,7 +105,7 @@ fn every_view_at_80_by_24_and_at_200_by_60() {
         ("victims", "2\n"),
     ] {
         for size in [(80, 24), (200, 60)] {
-            let mut ui = Ui::new();
+            let mut ui = Ui::default();
             for key in keys(typed) {
                 ui.key(key, &state);
             }
@@ -126,7 +126,7 @@ fn losses_a_lag_and_a_broker_that_is_gone_are_seen_in_every_view() {
     state.gone = true;
     state.reach(at, Progress::Live { since: Nanos::from_millis(192_000) });
     for view in ["1", "2", "3", "4", "5", "h", "\n"] {
-        let mut ui = Ui::new();
+        let mut ui = Ui::default();
         for key in keys(view) {
             ui.key(key, &state);
         }
@@ -144,7 +144,7 @@ fn any_size_is_drawn() {
     let state = state();
     for (width, height) in [(1, 1), (10, 3), (39, 11), (40, 12), (79, 23), (81, 25), (500, 3), (300, 200)] {
         for typed in ["", "2", "3", "4t", "5", "h", "\n", ">", "/x", "\\y"] {
-            let mut ui = Ui::new();
+            let mut ui = Ui::default();
             for key in keys(typed) {
                 ui.key(key, &state);
             }
@@ -175,7 +175,7 @@ fn nothing_from_outside_steers_the_terminal() {
     state.about.broker = HOSTILE.to_owned();
     state.reach(sample::NOON + Nanos::from_millis(2_000), Progress::Live { since: Nanos::ZERO });
     for typed in ["", "2", "2t", "3", "3t", "4", "4t", "5", "5t", "h", "\n", "\\\u{1b}[2J"] {
-        let mut ui = Ui::new();
+        let mut ui = Ui::default();
         for key in keys(typed) {
             ui.key(key, &state);
         }
@@ -188,7 +188,7 @@ fn nothing_from_outside_steers_the_terminal() {
 #[test]
 fn colours_are_the_terminals_own_and_none_without() {
     let state = state();
-    let mut ui = Ui::new();
+    let mut ui = Ui::default();
     let colours = |backend: &TestBackend| {
         let cells = backend.buffer().content.iter();
         cells.flat_map(|cell| [cell.fg, cell.bg]).collect::<std::collections::HashSet<_>>()

@@ -15,8 +15,7 @@ const WIDEST: usize = 160;
 /// All that is known of the request that is looked at, as `explain --request` tells it.
 pub(super) fn draw_chain(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut Ui) {
     let Mode::Chain { verdict, top } = &mut ui.mode else { return };
-    let look =
-        Style { zone: state.about.zone.clone(), colour: canvas.palette.is_coloured(), ..Style::default() };
+    let look = Style { zone: state.about.zone.clone(), colour: canvas.palette.colour, ..Style::default() };
     let mut written = Vec::new();
     let width = usize::from(area.width).min(WIDEST);
     // Writing to memory cannot fail.

@@ -39,7 +39,7 @@ pub(crate) struct OfFile {
 pub(crate) struct Operations {
     reasons: Reasons,
     /// Slowest first; of equals the earlier.
-    slowest: Vec<Operation>,
+    pub(crate) slowest: Vec<Operation>,
     by_file: HashMap<Arc<str>, OfFile>,
     others: OfFile,
     count: u64,
@@ -89,10 +89,6 @@ impl Operations {
         }
         let place = self.slowest.partition_point(|other| other.op.latency() >= latency);
         self.slowest.insert(place, Operation { number: self.count, op: op.clone(), reasons });
-    }
-
-    pub(crate) fn slowest(&self) -> impl Iterator<Item = &Operation> {
-        self.slowest.iter()
     }
 
     /// By file; without a name all those for which there was no room.
@@ -147,7 +143,7 @@ mod tests {
             op.file = format!("orders-{number}/0.log").into();
             operations.event(&Event::FileOp(Box::new(op)));
         }
-        let kept = operations.slowest().map(|kept| kept.op.latency().0).collect::<Vec<_>>();
+        let kept = operations.slowest.iter().map(|kept| kept.op.latency().0).collect::<Vec<_>>();
         let expected = (6_000 - MAX_KEPT as i64..6_000).rev().collect::<Vec<_>>();
         assert_eq!(kept, expected);
         let files = operations.by_file().collect::<Vec<_>>();

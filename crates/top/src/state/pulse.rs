@@ -14,7 +14,8 @@ pub(crate) const WINDOW: usize = 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Pulse {
     seconds: Seconds<Second>,
-    requests: u64,
+    /// All of them.
+    pub(crate) requests: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -55,11 +56,6 @@ impl Pulse {
 
     pub(crate) fn reach(&mut self, now: Nanos) {
         self.seconds.reach(now);
-    }
-
-    /// All requests.
-    pub(crate) fn requests(&self) -> u64 {
-        self.requests
     }
 
     /// What the last [`WINDOW`] seconds that are over come to.

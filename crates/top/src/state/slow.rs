@@ -35,7 +35,8 @@ pub(crate) struct Slow {
     /// Those that were recent once and are among the slowest of these, slowest first.
     slowest: Vec<SlowRequest>,
     slowest_bytes: usize,
-    count: u64,
+    /// How many there were.
+    pub(crate) count: u64,
 }
 
 impl Slow {
@@ -59,11 +60,6 @@ impl Slow {
             let Some(quickest) = self.slowest.pop() else { return };
             self.slowest_bytes -= quickest.bytes;
         }
-    }
-
-    /// How many there were.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
     }
 
     /// Those that are kept.
@@ -105,7 +101,7 @@ mod tests {
         numbers.sort_unstable();
         let most = (MAX_RECENT as u64, MAX_SLOWEST as u64);
         let expected = (1..=most.1).chain(3_001 - most.0..=3_000).collect::<Vec<_>>();
-        assert_eq!((numbers, slow.count()), (expected, 3_000));
+        assert_eq!((numbers, slow.count), (expected, 3_000));
         assert!(slow.find(1).is_some() && slow.find(most.1 + 1).is_none());
     }
 

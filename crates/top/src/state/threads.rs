@@ -27,7 +27,8 @@ pub(crate) struct Threads {
     stops: HashMap<Pid, (Nanos, Seconds<i64>)>,
     /// Processor time of all threads of a role, in processors, as the host counts it.
     of_roles: BTreeMap<Arc<str>, f64>,
-    sampled: bool,
+    /// Whether anything tells when threads are on a CPU.
+    pub(crate) sampled: bool,
     /// When the first thing that was seen began, and how late it is.
     first: Nanos,
     now: Nanos,
@@ -140,11 +141,6 @@ impl Threads {
         if wanted && (self.of_roles.len() < MAX_GROUPS || self.of_roles.contains_key(&sample.name)) {
             self.of_roles.insert(Arc::clone(&sample.name), sample.value);
         }
-    }
-
-    /// Whether anything tells when threads are on a CPU.
-    pub(crate) fn sampled(&self) -> bool {
-        self.sampled
     }
 
     pub(crate) fn reach(&mut self, now: Nanos) {

@@ -34,23 +34,24 @@ pub(crate) struct Rates {
 }
 
 /// Both ways to tell it apart.
+#[derive(Clone)]
 pub(crate) struct FileTraffic {
-    by_file: Sums,
-    by_kind: Sums,
+    pub(crate) by_file: Sums,
+    pub(crate) by_kind: Sums,
     taken: Nanos,
 }
 
-struct Sums {
-    by: GroupBy,
+#[derive(Clone)]
+pub(crate) struct Sums {
     files: Files,
     /// The sums when they were taken last.
-    moved: Vec<TrafficRow>,
+    pub(crate) moved: Vec<TrafficRow>,
     /// Sums of before, that rates are the difference to, and those that will be.
     before: Snapshot,
     next: Snapshot,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Snapshot {
     at: Option<Nanos>,
     totals: HashMap<GroupKey, Traffic>,
@@ -80,34 +81,16 @@ impl FileTraffic {
         self.by_file.take(now);
         self.by_kind.take(now);
     }
-
-    /// A copy to look at, which counts from zero.
-    pub(crate) fn frozen(&self) -> Self {
-        Self { by_file: self.by_file.frozen(), by_kind: self.by_kind.frozen(), taken: self.taken }
-    }
-
-    pub(crate) fn by_file(&self) -> &[TrafficRow] {
-        &self.by_file.moved
-    }
-
-    pub(crate) fn by_kind(&self) -> &[TrafficRow] {
-        &self.by_kind.moved
-    }
 }
 
 impl Sums {
     fn of(by: GroupBy) -> Self {
         Self {
-            by,
             files: Files::with_capacity(by, MAX_FILES),
             moved: Vec::new(),
             before: Snapshot::default(),
             next: Snapshot::default(),
         }
-    }
-
-    fn frozen(&self) -> Self {
-        Self { moved: self.moved.clone(), ..Self::of(self.by) }
     }
 
     fn take(&mut self, now: Nanos) {
@@ -168,11 +151,11 @@ mod tests {
             traffic.event(&Event::FileOp(Box::new(op)));
             traffic.reach(second(n));
         }
-        let [moved] = traffic.by_file() else { panic!("{:?}", traffic.by_file()) };
+        let [moved] = &traffic.by_file.moved[..] else { panic!("{:?}", traffic.by_file.moved) };
         assert_eq!(moved.total.written_bytes, 50_000);
         assert!((moved.rates.written_bytes - 3_000.0).abs() < 1.0, "{:?}", moved.rates);
         assert!((moved.rates.writes - 1.0).abs() < 0.01);
         assert_eq!(moved.rates.disk_bytes, None);
-        assert_eq!(traffic.by_kind().len(), 1);
+        assert_eq!(traffic.by_kind.moved.len(), 1);
     }
 }

@@ -4,7 +4,7 @@ use model::Nanos;
 
 use super::{Mode, Outcome, Ui};
 use crate::item::RowKey;
-use crate::keys::Key;
+use crate::keys::{INTERRUPT, Key, REDRAW, RESIZED, SUSPEND};
 use crate::state::State;
 use crate::state::sample;
 use crate::view::View;
@@ -53,7 +53,7 @@ fn requests(ui: &Ui, state: &State) -> (Vec<u64>, Option<u64>) {
 
 #[test]
 fn the_costliest_comes_first_and_the_row_that_is_looked_at_stays() {
-    let (mut state, mut ui) = (state(), Ui::new());
+    let (mut state, mut ui) = (state(), Ui::default());
     assert_eq!(requests(&ui, &state), (vec![6, 5, 4, 3, 2, 1], Some(6)));
     press(&mut ui, &state, &[Key::Down, Key::Down]);
     assert_eq!(requests(&ui, &state).1, Some(4));
@@ -71,7 +71,7 @@ fn the_costliest_comes_first_and_the_row_that_is_looked_at_stays() {
 
 #[test]
 fn rows_are_sorted_by_the_column_that_was_chosen_and_the_other_way_round() {
-    let (state, mut ui) = (state(), Ui::new());
+    let (state, mut ui) = (state(), Ui::default());
     // From LATENCY up to TIME: the latest first.
     press(&mut ui, &state, &[Key::F(6), Key::Up, Key::Enter]);
     assert_eq!((ui.listing().sorted_by, ui.listing().descending), (0, true));
@@ -86,7 +86,7 @@ fn rows_are_sorted_by_the_column_that_was_chosen_and_the_other_way_round() {
 
 #[test]
 fn a_filter_shows_as_it_is_typed_and_escape_takes_it_back() {
-    let (state, mut ui) = (state(), Ui::new());
+    let (state, mut ui) = (state(), Ui::default());
     press(&mut ui, &state, &[Key::F(4)]);
     type_in(&mut ui, &state, "gc-x");
     assert_eq!(requests(&ui, &state).0, [0_u64; 0]);
@@ -102,7 +102,7 @@ fn a_filter_shows_as_it_is_typed_and_escape_takes_it_back() {
 
 #[test]
 fn a_search_goes_to_the_next_that_has_the_words_and_round() {
-    let (state, mut ui) = (state(), Ui::new());
+    let (state, mut ui) = (state(), Ui::default());
     press(&mut ui, &state, &[Key::Char('/')]);
     type_in(&mut ui, &state, "JOURNAL");
     assert_eq!(requests(&ui, &state), (vec![6, 5, 4, 3, 2, 1], Some(5)));
@@ -118,7 +118,7 @@ fn a_search_goes_to_the_next_that_has_the_words_and_round() {
 
 #[test]
 fn enter_goes_from_a_root_to_its_victims_and_from_one_of_them_to_its_chain() {
-    let (state, mut ui) = (state(), Ui::new());
+    let (state, mut ui) = (state(), Ui::default());
     press(&mut ui, &state, &[Key::Char('2'), Key::Enter]);
     assert_eq!((ui.view, requests(&ui, &state).0), (View::Requests, vec![6, 4, 2]));
     press(&mut ui, &state, &[Key::Down, Key::Enter, Key::Down]);
@@ -132,7 +132,7 @@ fn enter_goes_from_a_root_to_its_victims_and_from_one_of_them_to_its_chain() {
 
 #[test]
 fn views_go_round_and_grouping_is_each_views_own() {
-    let (state, mut ui) = (state(), Ui::new());
+    let (state, mut ui) = (state(), Ui::default());
     press(&mut ui, &state, &[Key::BackTab]);
     assert_eq!(ui.view, View::Threads);
     press(&mut ui, &state, &[Key::Tab, Key::Tab, Key::Char('t')]);
@@ -145,10 +145,10 @@ fn views_go_round_and_grouping_is_each_views_own() {
 
 #[test]
 fn tags_stay_with_their_rows() {
-    let (state, mut ui) = (state(), Ui::new());
+    let (state, mut ui) = (state(), Ui::default());
     press(&mut ui, &state, &[Key::Char(' '), Key::Char(' '), Key::Char('I')]);
     let tagged =
-        |ui: &Ui| (1..=6).filter(|&n| ui.listing().is_tagged(&RowKey::Request(n))).collect::<Vec<_>>();
+        |ui: &Ui| (1..=6).filter(|&n| ui.listing().tagged.contains(&RowKey::Request(n))).collect::<Vec<_>>();
     assert_eq!(tagged(&ui), [5, 6]);
     press(&mut ui, &state, &[Key::Char('U')]);
     assert_eq!(tagged(&ui), [0_u64; 0]);
@@ -156,23 +156,23 @@ fn tags_stay_with_their_rows() {
 
 #[test]
 fn what_is_for_whoever_runs_the_screen_is_handed_on() {
-    let (state, mut ui) = (state(), Ui::new());
+    let (state, mut ui) = (state(), Ui::default());
     for (key, outcome) in [
         (Key::Char('q'), Outcome::Quit),
         (Key::F(10), Outcome::Quit),
-        (Key::Interrupt, Outcome::Quit),
+        (INTERRUPT, Outcome::Quit),
         (Key::Char('p'), Outcome::Pause),
         (Key::Char('Z'), Outcome::Pause),
         (Key::Char('+'), Outcome::Faster),
         (Key::Char('-'), Outcome::Slower),
-        (Key::Suspend, Outcome::Suspend),
-        (Key::Redraw, Outcome::Redraw),
-        (Key::Resized, Outcome::Shown),
+        (SUSPEND, Outcome::Suspend),
+        (REDRAW, Outcome::Redraw),
+        (RESIZED, Outcome::Shown),
         (Key::F(1), Outcome::Shown),
     ] {
         assert_eq!(ui.key(key, &state), outcome, "{key:?}");
     }
     // In the help a letter that means nothing there goes back, and Ctrl-C ends.
     assert_eq!(press(&mut ui, &state, &[Key::Char('q')]), Outcome::Shown);
-    assert_eq!(press(&mut ui, &state, &[Key::F(1), Key::Interrupt]), Outcome::Quit);
+    assert_eq!(press(&mut ui, &state, &[Key::F(1), INTERRUPT]), Outcome::Quit);
 }

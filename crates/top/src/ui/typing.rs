@@ -22,77 +22,42 @@ pub(crate) enum Purpose {
     Filter,
 }
 
-impl Purpose {
-    /// What is said before the words.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Search => "Search",
-            Self::Filter => "Filter",
-        }
-    }
-
-    /// The keys that mean something then.
-    pub(crate) fn keys(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::Search => &[("F3", "Next"), ("↵", "Done"), ("Esc", "Done")],
-            Self::Filter => &[("↵", "Done"), ("Esc", "Clear")],
-        }
-    }
-}
-
 impl Prompt {
-    pub(super) fn search() -> Self {
-        Self { purpose: Purpose::Search, words: String::new(), is_nowhere: false }
-    }
-
-    pub(super) fn filter(words: String) -> Self {
-        Self { purpose: Purpose::Filter, words, is_nowhere: false }
+    pub(super) fn new(purpose: Purpose, words: String) -> Self {
+        Self { purpose, words, is_nowhere: false }
     }
 }
 
 impl Ui {
     pub(super) fn type_key(&mut self, key: Key, state: &State) {
-        let Mode::Typing(typed) = &mut self.mode else { return };
-        let purpose = typed.purpose;
+        let Mode::Typing(Prompt { purpose, words, .. }) = &mut self.mode else { return };
+        let purpose = *purpose;
         match key {
-            Key::Char(c) if typed.words.chars().count() < MAX => typed.words.push(c),
-            Key::Backspace => {
-                typed.words.pop();
-            }
-            Key::F(3) if purpose == Purpose::Search => return self.search_typed(state, true),
-            Key::Esc => {
-                if purpose == Purpose::Filter {
+            Key::Char(c) if words.chars().count() < MAX => words.push(c),
+            Key::Backspace => drop(words.pop()),
+            Key::F(3) if purpose == Purpose::Search => {}
+            Key::Esc | Key::Enter => {
+                if (key, purpose) == (Key::Esc, Purpose::Filter) {
                     self.listing_mut().filter.clear();
                 }
                 self.mode = Mode::Browse;
                 return;
             }
-            Key::Enter => {
-                self.mode = Mode::Browse;
-                return;
-            }
             _ => return,
         }
+        let words = words.clone();
         match purpose {
-            Purpose::Search => self.search_typed(state, false),
-            Purpose::Filter => self.filter_typed(),
+            Purpose::Search => self.search_typed(words, state, key == Key::F(3)),
+            Purpose::Filter => self.listing_mut().filter = words,
         }
     }
 
-    fn search_typed(&mut self, state: &State, further: bool) {
-        let Mode::Typing(Prompt { words, .. }) = &self.mode else { return };
-        let words = words.clone();
-        self.search.clone_from(&words);
+    fn search_typed(&mut self, words: String, state: &State, further: bool) {
         let rows = self.listing().rows(state);
         let found = self.listing_mut().find(&rows, &words, further);
+        self.search = words;
         if let Mode::Typing(typed) = &mut self.mode {
             typed.is_nowhere = !found;
         }
-    }
-
-    fn filter_typed(&mut self) {
-        let Mode::Typing(Prompt { words, .. }) = &self.mode else { return };
-        let words = words.clone();
-        self.listing_mut().filter = words;
     }
 }

@@ -15,14 +15,14 @@ pub(crate) const BY_FILE: Table = Table {
     grouping: Some("by file"),
     columns: &COLUMNS,
     sorted_by: "MOVED",
-    items: |state| rows(state.traffic.by_file().iter()),
+    items: |state| rows(state.traffic.by_file.moved.iter()),
 };
 
 pub(crate) const BY_KIND: Table = Table {
     grouping: Some("by kind"),
     columns: &KIND_COLUMNS,
     sorted_by: "MOVED",
-    items: |state| rows(state.traffic.by_kind().iter()),
+    items: |state| rows(state.traffic.by_kind.moved.iter()),
 };
 
 columns! { COLUMNS for &TrafficRow, |row, width, about| {

@@ -7,7 +7,7 @@ use report::quantity::{NONE, format_bytes, or_dash};
 use super::{Table, rows};
 use crate::clip::{clip, clip_middle};
 use crate::item::{Cell, Column, Item, Rank, RowKey, bar, cell, columns, plain};
-use crate::palette::Tone;
+use crate::palette::{Tone, look_of_stage};
 use crate::state::BrokerInfo;
 use crate::state::slow::SlowRequest;
 
@@ -83,26 +83,9 @@ fn confidence_tone(confidence: Confidence) -> Tone {
     }
 }
 
-/// The letter of a stage in bars.
-pub(crate) fn letter(stage: Stage) -> char {
-    match stage {
-        Stage::NetworkIn => 'I',
-        Stage::HeadOfLine => 'B',
-        Stage::Receive => 'R',
-        Stage::Queue => 'Q',
-        Stage::Handler => 'H',
-        Stage::Lock => 'L',
-        Stage::Append => 'A',
-        Stage::Remote => 'F',
-        Stage::Respond => 'S',
-        Stage::NetworkOut => 'O',
-        Stage::Unobserved => '·',
-    }
-}
-
 /// In the order in which a request goes through them.
 fn stages(verdict: &Verdict, width: usize) -> Cell {
-    let part = |stage: Stage, length: Nanos| (letter(stage), Tone::Stage(stage), length.0 as f64);
+    let part = |stage: Stage, length: Nanos| (look_of_stage(stage).0, Tone::Stage(stage), length.0 as f64);
     let parts = verdict.stages.iter().map(|(stage, length)| part(stage, length)).collect::<Vec<_>>();
     bar(&parts, verdict.stages.total().0 as f64, width)
 }

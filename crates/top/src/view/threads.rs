@@ -6,7 +6,7 @@ use report::thread_state::ThreadState;
 use super::{Table, rows};
 use crate::clip::{clip, clip_middle};
 use crate::item::{Cell, Column, Item, Rank, RowKey, bar, cell, columns, dash, plain};
-use crate::palette::Tone;
+use crate::palette::{Tone, look_of_state};
 use crate::state::BrokerInfo;
 use crate::state::threads::{Course, OfRole, Shares};
 
@@ -15,7 +15,7 @@ pub(crate) const BY_THREAD: Table = Table {
     columns: &THREAD_COLUMNS,
     sorted_by: "BUSY",
     items: |state| {
-        let sampled = state.threads.sampled();
+        let sampled = state.threads.sampled;
         rows(state.threads.courses().into_iter().map(move |course| ThreadRow { course, sampled }))
     },
 };
@@ -25,7 +25,7 @@ pub(crate) const BY_ROLE: Table = Table {
     columns: &ROLE_COLUMNS,
     sorted_by: "BUSY",
     items: |state| {
-        let sampled = state.threads.sampled();
+        let sampled = state.threads.sampled;
         let row = move |of: OfRole| RoleRow { each: of.shares.each_of(of.threads), of, sampled };
         rows(state.threads.roles().into_iter().map(row))
     },
@@ -101,21 +101,8 @@ columns! { ROLE_COLUMNS for RoleRow, |row, width, about| {
         row.of.processors.unwrap_or(0.0), row.of.processors.map_or_else(dash, |cpus| plain(format!("{cpus:.2}")));
 } }
 
-/// The letter of a state in bars.
-pub(crate) fn letter(state: ThreadState) -> char {
-    match state {
-        ThreadState::Running => 'C',
-        ThreadState::Runnable => 'R',
-        ThreadState::FileOp => 'F',
-        ThreadState::Blocked => 'B',
-        ThreadState::Lock => 'L',
-        ThreadState::Stopped => 'S',
-        ThreadState::Idle => '·',
-    }
-}
-
 fn states(shares: &Shares, width: usize) -> Cell {
-    let parts = ThreadState::ALL.map(|state| (letter(state), Tone::State(state), shares.of(state)));
+    let parts = ThreadState::ALL.map(|state| (look_of_state(state).0, Tone::State(state), shares.of(state)));
     bar(&parts, 1.0, width)
 }
 

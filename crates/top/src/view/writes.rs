@@ -21,7 +21,7 @@ pub(crate) const ONE_BY_ONE: Table = Table {
     grouping: Some("one by one"),
     columns: &COLUMNS,
     sorted_by: "LATENCY",
-    items: |state| rows(state.operations.slowest()),
+    items: |state| rows(state.operations.slowest.iter()),
 };
 
 pub(crate) const BY_FILE: Table = Table {

@@ -3,7 +3,6 @@
 
 use model::{Nanos, TcpEvent, TcpEventKind};
 
-use super::tcp::counter;
 use super::text::{self, Kernel};
 
 /// What the kernel had counted when last asked, and of which process's namespace.
@@ -14,7 +13,7 @@ impl AcceptQueue {
     /// Overflows since the last call, if any; the first call of a process only looks where the counter stands.
     pub(super) fn sample(&mut self, kernel: &Kernel, pid: u32, at: Nanos) -> Option<TcpEvent> {
         let netstat = text::read(&kernel.of_process(pid, "net/netstat"))?;
-        let overflows = counter(&netstat, "TcpExt:", "ListenOverflows")?;
+        let overflows = text::counter(&netstat, "TcpExt: ListenOverflows")?;
         let (_, before) = self.0.replace((pid, overflows)).filter(|(process, _)| *process == pid)?;
         let count = overflows.saturating_sub(before);
         let kind = TcpEventKind::AcceptQueueOverflow;

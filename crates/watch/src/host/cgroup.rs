@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use model::HostScope;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::figures::{Figure, Figures};
-use super::pressure;
+use super::figures::Figures;
+use super::metrics;
 use super::text::{self, Kernel};
 use crate::mountinfo::{self, Mount};
 
@@ -27,7 +27,7 @@ pub(super) fn see_all() {
 }
 
 /// Version 1 says so of a group without a limit: the largest number of pages (`PAGE_COUNTER_MAX`).
-const NO_LIMIT_BYTES: u64 = 1 << 62;
+pub(super) const NO_LIMIT_BYTES: u64 = 1 << 62;
 
 /// Where a process' groups are, by controller.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -102,32 +102,19 @@ impl Cgroup {
     }
 
     pub(super) fn sample(&self, figures: &mut Figures) {
-        let mut figure = figures.of(HostScope::Cgroup, &self.name);
-        if let Some(dir) = &self.unified {
-            pressure::sample(dir, ".pressure", &mut figure);
-        }
-        self.processors(&mut figure);
-        match (&self.memory, &self.unified) {
-            (Some(dir), _) => memory_v1(dir, &mut figure),
-            (None, Some(dir)) => memory_v2(dir, &mut figure),
-            (None, None) => {}
-        }
-        match (&self.block_io, &self.unified) {
-            (Some(dir), _) => block_io_v1(dir, &mut figure),
-            (None, Some(dir)) => block_io_v2(dir, &mut figure),
-            (None, None) => {}
-        }
+        metrics::sample(HostScope::Cgroup, &self.name, figures, &|file| self.file(file));
     }
 
-    fn processors(&self, figure: &mut Figure<'_>) {
-        let Some(dir) = self.cpu.as_ref().or(self.unified.as_ref()) else { return };
-        let Some(stat) = text::read(&dir.join("cpu.stat")) else { return };
-        figure.rate("cpu_periods_per_second", text::keyed(&stat, "nr_periods"), 1.0);
-        figure.rate("cpu_throttled_per_second", text::keyed(&stat, "nr_throttled"), 1.0);
-        match text::keyed(&stat, "throttled_usec") {
-            Some(throttled_us) => figure.rate("cpu_throttled_ratio", Some(throttled_us), 1e-6),
-            None => figure.rate("cpu_throttled_ratio", text::keyed(&stat, "throttled_time"), 1e-9),
-        }
+    /// Of version 1 where the controller is of that.
+    fn file(&self, name: &str) -> Option<PathBuf> {
+        let of_controller = match name.split('.').next()? {
+            "cpu" => self.cpu.as_ref(),
+            "memory" => self.memory.as_ref(),
+            "blkio" => self.block_io.as_ref(),
+            _ => None,
+        };
+        let dirs = of_controller.into_iter().chain(&self.unified);
+        dirs.map(|dir| dir.join(name)).find(|path| path.exists())
     }
 }
 
@@ -138,58 +125,6 @@ fn least(dir: &Path, of: impl Fn(&Path) -> Option<f64>) -> Option<f64> {
 
 fn ratio(quota_us: u64, period_us: u64) -> Option<f64> {
     (period_us > 0).then(|| quota_us as f64 / period_us as f64)
-}
-
-fn memory_v2(dir: &Path, figure: &mut Figure<'_>) {
-    let file = |name| text::read(&dir.join(name)).unwrap_or_default();
-    let stat = file("memory.stat");
-    let bytes = |key| text::keyed(&stat, key).map(|bytes| bytes as f64);
-    figure.stands("memory_bytes", text::number(&dir.join("memory.current")).map(|bytes| bytes as f64));
-    figure.stands("memory_limit_bytes", text::number(&dir.join("memory.max")).map(|bytes| bytes as f64));
-    figure.rate("memory_limit_hits_per_second", text::keyed(&file("memory.events"), "max"), 1.0);
-    figure.stands("page_cache_bytes", bytes("file"));
-    figure.stands("dirty_bytes", bytes("file_dirty"));
-    figure.stands("writeback_bytes", bytes("file_writeback"));
-}
-
-fn memory_v1(dir: &Path, figure: &mut Figure<'_>) {
-    let number = |name| text::number(&dir.join(name));
-    let stat = text::read(&dir.join("memory.stat")).unwrap_or_default();
-    let bytes = |key| text::keyed(&stat, key).map(|bytes| bytes as f64);
-    figure.stands("memory_bytes", number("memory.usage_in_bytes").map(|bytes| bytes as f64));
-    let limit = number("memory.limit_in_bytes").filter(|&limit| limit < NO_LIMIT_BYTES);
-    figure.stands("memory_limit_bytes", limit.map(|bytes| bytes as f64));
-    figure.rate("memory_limit_hits_per_second", number("memory.failcnt"), 1.0);
-    figure.stands("page_cache_bytes", bytes("total_cache"));
-    figure.stands("dirty_bytes", bytes("total_dirty"));
-    figure.stands("writeback_bytes", bytes("total_writeback"));
-}
-
-/// `8:0 rbytes=1 wbytes=2 rios=3 …`, a line a device.
-fn block_io_v2(dir: &Path, figure: &mut Figure<'_>) {
-    let Some(stat) = text::read(&dir.join("io.stat")) else { return };
-    let sum = |key: &str| {
-        stat.split_whitespace()
-            .filter_map(|word| word.strip_prefix(key))
-            .filter_map(|n| n.parse().ok())
-            .fold(0, u64::saturating_add)
-    };
-    figure.rate("read_bytes_per_second", Some(sum("rbytes=")), 1.0);
-    figure.rate("write_bytes_per_second", Some(sum("wbytes=")), 1.0);
-}
-
-/// `8:0 Read 1`, a line a device and direction.
-fn block_io_v1(dir: &Path, figure: &mut Figure<'_>) {
-    let Some(stat) = text::read(&dir.join("blkio.throttle.io_service_bytes")) else { return };
-    let sum = |direction: &str| {
-        let counts = stat.lines().filter_map(|line| {
-            let mut words = line.split_whitespace().skip(1);
-            (words.next()? == direction).then(|| words.next()?.parse().ok()).flatten()
-        });
-        counts.fold(0, u64::saturating_add)
-    };
-    figure.rate("read_bytes_per_second", Some(sum("Read")), 1.0);
-    figure.rate("write_bytes_per_second", Some(sum("Write")), 1.0);
 }
 
 /// The directory of a group: below the mount of its hierarchy, which may show a part of it only.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use model::HostScope;
 
-use super::figures::{Bits, Figures};
+use super::figures::Figures;
 use super::text::{self, Kernel};
 
 /// A host of many containers has an interface for each: those beyond are left out.
@@ -25,7 +25,7 @@ pub(super) struct Interfaces {
 #[derive(Clone, Copy, Default)]
 struct Link {
     mtu_bytes: Option<u64>,
-    bits_per_second: Option<f64>,
+    bits_per_second: Option<u64>,
     packets: u64,
 }
 
@@ -85,7 +85,7 @@ impl Link {
         let megabits = text::number(&dir.join("speed")).filter(|&speed| speed > 0 && speed < 1 << 31);
         Self {
             mtu_bytes: text::number(&dir.join("mtu")),
-            bits_per_second: megabits.map(|speed| speed as f64 * 1e6),
+            bits_per_second: megabits.map(|speed| speed * 1_000_000),
             packets: 0,
         }
     }
@@ -109,21 +109,11 @@ impl<'t> Counters<'t> {
     /// Counters are read every time, for the next increase; told only where something `moved`.
     fn sample(&self, link: &Link, moved: bool, figures: &mut Figures) {
         let mut figure = figures.of(HostScope::Interface, self.name);
-        figure.rate("receive_bytes_per_second", self.field(0), 1.0);
-        figure.rate("transmit_bytes_per_second", self.field(8), 1.0);
-        figure.rate("receive_packets_per_second", self.field(1), 1.0);
-        figure.rate("transmit_packets_per_second", self.field(9), 1.0);
-        figure.mean("receive_packet_bytes", (self.field(0), Bits::SixtyFour), self.field(1));
-        figure.mean("transmit_packet_bytes", (self.field(8), Bits::SixtyFour), self.field(9));
-        figure.rate("receive_errors_per_second", self.field(2), 1.0);
-        figure.rate("receive_drops_per_second", self.field(3), 1.0);
-        figure.rate("transmit_drops_per_second", self.field(11), 1.0);
-        if let Some(speed) = link.bits_per_second {
-            figure.stands("speed_bits_per_second", speed);
-            figure.rate("receive_utilization_ratio", self.field(0), 8.0 / speed);
-            figure.rate("transmit_utilization_ratio", self.field(8), 8.0 / speed);
-        }
-        figure.stands("mtu_bytes", link.mtu_bytes.map(|bytes| bytes as f64));
+        figure.sample(&mut |field| match field {
+            "mtu" => link.mtu_bytes,
+            "speed" => link.bits_per_second,
+            column => self.field(column.parse().ok()?),
+        });
         if !moved {
             figure.withdraw();
         }

@@ -1,136 +1,248 @@
-//! Every figure of a host sample: its name with its unit, where it is read, what it means. The one list of them;
-//! does not read anything.
+//! Every figure of a host sample: its name with its unit, where it is read, how, what it means. The one list of them, and
+//! the reading of those that stand in text files.
 //!
 //! `…_per_second` and `…_ratio` are increases over the sample's own stretch of time divided by its length;
 //! `…_bytes` and `…_count` are as they stood at its end; `…_ms` are means over what ended in the stretch, and
 //! absent where nothing did. A figure whose source is missing on a kernel is absent too.
 
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
 use model::HostScope;
 use model::HostScope::{Cgroup, Device, Host, Interface, Process, Threads};
 
+use super::cgroup::NO_LIMIT_BYTES;
+use super::figures::Bits::{self, Narrow, Wide};
+use super::figures::Figures;
+use super::text;
+
 /// One figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Metric {
     /// What it is of.
     pub scope: HostScope,
     /// Its name as samples carry it.
     pub name: &'static str,
-    /// The file and field it is read from.
-    pub source: &'static str,
+    pub(super) read: Read,
+    /// Each a file below `/proc` or in a cgroup with a field of it, and the field's unit. Of several that are not read together
+    /// the first that is there.
+    pub(super) sources: &'static [(&'static str, f64)],
     /// What it says.
     pub meaning: &'static str,
 }
 
-const fn metric(scope: HostScope, name: &'static str, source: &'static str, meaning: &'static str) -> Metric {
-    Metric { scope, name, source, meaning }
+/// How a figure follows from its source.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Read {
+    /// The field as it stands.
+    Value,
+    /// The product of both fields: pages, and the bytes of one.
+    Product,
+    /// A counter's increase per second.
+    Rate(Bits),
+    /// The first counter's increase divided by that of the second.
+    Mean(Bits),
+    /// A counter's increase per second divided by the other field.
+    Share,
+    /// It is added up where it is read.
+    Own,
 }
+
+const fn metric(
+    scope: HostScope,
+    name: &'static str,
+    read: Read,
+    sources: &'static [(&'static str, f64)],
+    meaning: &'static str,
+) -> Metric {
+    Metric { scope, name, read, sources, meaning }
+}
+
+use Read::{Mean, Own, Product, Rate, Share, Value};
+
+/// Bytes of the unit in which the kernel counts everywhere.
+const SECTOR_BYTES: f64 = 512.0;
+/// `kB` of `/proc/meminfo` and `/proc/PID/status`.
+const KIB: f64 = 1024.0;
+/// `/proc/stat` and `/proc/PID/stat` count in ticks of 10 ms on every architecture with BPF (`USER_HZ`, asm-generic/param.h).
+const TICK_S: f64 = 0.01;
 
 /// Every figure.
 #[rustfmt::skip]
 pub const METRICS: &[Metric] = &[
-    // Block devices: Documentation/admin-guide/iostats.rst numbers the fields; the arithmetic is iostat -x's.
-    metric(Device, "util_ratio", "/proc/diskstats 10", "time with a request in flight (%util): saturation only of a device that serves one at a time"),
-    metric(Device, "queue_depth", "/proc/diskstats 11", "requests in flight, mean (aqu-sz)"),
-    metric(Device, "in_flight_count", "/proc/diskstats 9", "requests in flight now"),
-    metric(Device, "reads_per_second", "/proc/diskstats 1", "reads completed (r/s)"),
-    metric(Device, "writes_per_second", "/proc/diskstats 5", "writes completed (w/s)"),
-    metric(Device, "flushes_per_second", "/proc/diskstats 16", "flushes completed (f/s)"),
-    metric(Device, "read_bytes_per_second", "/proc/diskstats 3", "bytes read (rkB/s)"),
-    metric(Device, "write_bytes_per_second", "/proc/diskstats 7", "bytes written (wkB/s)"),
-    metric(Device, "read_wait_ms", "/proc/diskstats 4 / 1", "queue and service of a read (r_await)"),
-    metric(Device, "write_wait_ms", "/proc/diskstats 8 / 5", "queue and service of a write (w_await)"),
-    metric(Device, "flush_wait_ms", "/proc/diskstats 17 / 16", "a flush (f_await)"),
+    // Block devices, /proc/diskstats: Documentation/admin-guide/iostats.rst numbers the fields; the arithmetic is iostat -x's.
+    metric(Device, "util_ratio", Rate(Narrow), &[("10", 1e-3)], "time with a request in flight (%util): saturation only of a device that serves one at a time"),
+    metric(Device, "queue_depth", Rate(Narrow), &[("11", 1e-3)], "requests in flight, mean (aqu-sz)"),
+    metric(Device, "in_flight_count", Value, &[("9", 1.0)], "requests in flight now"),
+    metric(Device, "reads_per_second", Rate(Wide), &[("1", 1.0)], "reads completed (r/s)"),
+    metric(Device, "writes_per_second", Rate(Wide), &[("5", 1.0)], "writes completed (w/s)"),
+    metric(Device, "flushes_per_second", Rate(Wide), &[("16", 1.0)], "flushes completed (f/s)"),
+    metric(Device, "read_bytes_per_second", Rate(Wide), &[("3", SECTOR_BYTES)], "bytes read (rkB/s)"),
+    metric(Device, "write_bytes_per_second", Rate(Wide), &[("7", SECTOR_BYTES)], "bytes written (wkB/s)"),
+    metric(Device, "read_wait_ms", Mean(Narrow), &[("4", 1.0), ("1", 1.0)], "queue and service of a read (r_await)"),
+    metric(Device, "write_wait_ms", Mean(Narrow), &[("8", 1.0), ("5", 1.0)], "queue and service of a write (w_await)"),
+    metric(Device, "flush_wait_ms", Mean(Narrow), &[("17", 1.0), ("16", 1.0)], "a flush (f_await)"),
 
-    // Interfaces of the broker's network namespace that moved something.
-    metric(Interface, "receive_bytes_per_second", "/proc/PID/net/dev", "bytes received"),
-    metric(Interface, "transmit_bytes_per_second", "/proc/PID/net/dev", "bytes sent"),
-    metric(Interface, "receive_packets_per_second", "/proc/PID/net/dev", "packets received"),
-    metric(Interface, "transmit_packets_per_second", "/proc/PID/net/dev", "packets sent"),
-    metric(Interface, "receive_packet_bytes", "/proc/PID/net/dev", "mean size of a received packet; above the MTU where the driver joins packets"),
-    metric(Interface, "transmit_packet_bytes", "/proc/PID/net/dev", "mean size of a sent packet; above the MTU where the device splits packets"),
-    metric(Interface, "receive_drops_per_second", "/proc/PID/net/dev", "received packets dropped"),
-    metric(Interface, "transmit_drops_per_second", "/proc/PID/net/dev", "packets to send dropped"),
-    metric(Interface, "receive_errors_per_second", "/proc/PID/net/dev", "bad packets received"),
-    metric(Interface, "mtu_bytes", "/sys/class/net/*/mtu", "largest packet"),
-    metric(Interface, "speed_bits_per_second", "/sys/class/net/*/speed", "the link's speed, where the driver knows it"),
-    metric(Interface, "receive_utilization_ratio", "/proc/PID/net/dev, /sys/class/net/*/speed", "share of the link's speed received"),
-    metric(Interface, "transmit_utilization_ratio", "/proc/PID/net/dev, /sys/class/net/*/speed", "share of the link's speed sent"),
+    // Interfaces of the broker's network namespace that moved something: columns of /proc/PID/net/dev from 0 on, and /sys/class/net.
+    metric(Interface, "receive_bytes_per_second", Rate(Wide), &[("0", 1.0)], "bytes received"),
+    metric(Interface, "transmit_bytes_per_second", Rate(Wide), &[("8", 1.0)], "bytes sent"),
+    metric(Interface, "receive_packets_per_second", Rate(Wide), &[("1", 1.0)], "packets received"),
+    metric(Interface, "transmit_packets_per_second", Rate(Wide), &[("9", 1.0)], "packets sent"),
+    metric(Interface, "receive_packet_bytes", Mean(Wide), &[("0", 1.0), ("1", 1.0)], "mean size of a received packet; above the MTU where the driver joins packets"),
+    metric(Interface, "transmit_packet_bytes", Mean(Wide), &[("8", 1.0), ("9", 1.0)], "mean size of a sent packet; above the MTU where the device splits packets"),
+    metric(Interface, "receive_drops_per_second", Rate(Wide), &[("3", 1.0)], "received packets dropped"),
+    metric(Interface, "transmit_drops_per_second", Rate(Wide), &[("11", 1.0)], "packets to send dropped"),
+    metric(Interface, "receive_errors_per_second", Rate(Wide), &[("2", 1.0)], "bad packets received"),
+    metric(Interface, "mtu_bytes", Value, &[("mtu", 1.0)], "largest packet"),
+    metric(Interface, "speed_bits_per_second", Value, &[("speed", 1.0)], "the link's speed, where the driver knows it"),
+    metric(Interface, "receive_utilization_ratio", Share, &[("0", 8.0), ("speed", 1.0)], "share of the link's speed received"),
+    metric(Interface, "transmit_utilization_ratio", Share, &[("8", 8.0), ("speed", 1.0)], "share of the link's speed sent"),
 
-    // The broker's threads by role, as far as the kernel's 15 characters of a name tell roles apart.
-    metric(Threads, "cpu_ratio", "/proc/PID/task/*/schedstat 1", "processor time: 1 is one processor"),
-    metric(Threads, "run_queue_ratio", "/proc/PID/task/*/schedstat 2", "time runnable without a processor: 1 is one thread all the time"),
-    metric(Threads, "switches_per_second", "/proc/PID/task/*/schedstat 3", "times put on a processor"),
-    metric(Threads, "thread_count", "/proc/PID/task", "threads"),
+    // The broker's threads by role, as far as the kernel's 15 characters of a name tell roles apart: /proc/PID/task/*/schedstat.
+    metric(Threads, "cpu_ratio", Own, &[], "processor time: 1 is one processor"),
+    metric(Threads, "run_queue_ratio", Own, &[], "time runnable without a processor: 1 is one thread all the time"),
+    metric(Threads, "switches_per_second", Own, &[], "times put on a processor"),
+    metric(Threads, "thread_count", Own, &[], "threads"),
 
-    metric(Process, "user_cpu_ratio", "/proc/PID/stat 14", "processor time in user mode: 1 is one processor"),
-    metric(Process, "system_cpu_ratio", "/proc/PID/stat 15", "processor time in the kernel"),
-    metric(Process, "minor_faults_per_second", "/proc/PID/stat 10", "page faults served from memory"),
-    metric(Process, "major_faults_per_second", "/proc/PID/stat 12", "page faults that read from a device"),
-    metric(Process, "resident_bytes", "/proc/PID/status VmRSS", "memory resident"),
-    metric(Process, "resident_anonymous_bytes", "/proc/PID/status RssAnon", "of it heap and the like"),
-    metric(Process, "resident_file_bytes", "/proc/PID/status RssFile", "of it mapped files"),
-    metric(Process, "swapped_bytes", "/proc/PID/status VmSwap", "memory swapped out"),
-    metric(Process, "read_bytes_per_second", "/proc/PID/io read_bytes", "bytes that its reads had fetched from devices"),
-    metric(Process, "write_bytes_per_second", "/proc/PID/io write_bytes", "bytes that it made dirty for devices"),
-    metric(Process, "read_call_bytes_per_second", "/proc/PID/io rchar", "bytes that its read calls returned, the page cache's included"),
-    metric(Process, "write_call_bytes_per_second", "/proc/PID/io wchar", "bytes that its write calls took"),
-    metric(Process, "read_calls_per_second", "/proc/PID/io syscr", "read calls"),
-    metric(Process, "write_calls_per_second", "/proc/PID/io syscw", "write calls"),
+    metric(Process, "user_cpu_ratio", Rate(Wide), &[("PID/stat 14", TICK_S)], "processor time in user mode: 1 is one processor"),
+    metric(Process, "system_cpu_ratio", Rate(Wide), &[("PID/stat 15", TICK_S)], "processor time in the kernel"),
+    metric(Process, "minor_faults_per_second", Rate(Wide), &[("PID/stat 10", 1.0)], "page faults served from memory"),
+    metric(Process, "major_faults_per_second", Rate(Wide), &[("PID/stat 12", 1.0)], "page faults that read from a device"),
+    metric(Process, "resident_bytes", Value, &[("PID/status VmRSS", KIB)], "memory resident"),
+    metric(Process, "resident_anonymous_bytes", Value, &[("PID/status RssAnon", KIB)], "of it heap and the like"),
+    metric(Process, "resident_file_bytes", Value, &[("PID/status RssFile", KIB)], "of it mapped files"),
+    metric(Process, "swapped_bytes", Value, &[("PID/status VmSwap", KIB)], "memory swapped out"),
+    metric(Process, "read_bytes_per_second", Rate(Wide), &[("PID/io read_bytes", 1.0)], "bytes that its reads had fetched from devices"),
+    metric(Process, "write_bytes_per_second", Rate(Wide), &[("PID/io write_bytes", 1.0)], "bytes that it made dirty for devices"),
+    metric(Process, "read_call_bytes_per_second", Rate(Wide), &[("PID/io rchar", 1.0)], "bytes that its read calls returned, the page cache's included"),
+    metric(Process, "write_call_bytes_per_second", Rate(Wide), &[("PID/io wchar", 1.0)], "bytes that its write calls took"),
+    metric(Process, "read_calls_per_second", Rate(Wide), &[("PID/io syscr", 1.0)], "read calls"),
+    metric(Process, "write_calls_per_second", Rate(Wide), &[("PID/io syscw", 1.0)], "write calls"),
 
-    // The broker's cgroup; v1 and v2 say the same things in other files.
-    metric(Cgroup, "cpu_periods_per_second", "cpu.stat nr_periods", "periods in which it had a CPU quota and ran"),
-    metric(Cgroup, "cpu_throttled_per_second", "cpu.stat nr_throttled", "periods in which the quota ran out"),
-    metric(Cgroup, "cpu_throttled_ratio", "cpu.stat throttled_usec (v1: throttled_time)", "time its CPUs stood still for the quota, summed over CPUs"),
-    metric(Cgroup, "memory_bytes", "memory.current (v1: memory.usage_in_bytes)", "memory charged to it, page cache included"),
-    metric(Cgroup, "memory_limit_bytes", "memory.max (v1: memory.limit_in_bytes)", "its limit, where it has one"),
-    metric(Cgroup, "memory_limit_hits_per_second", "memory.events max (v1: memory.failcnt)", "times the limit was hit"),
-    metric(Cgroup, "page_cache_bytes", "memory.stat file (v1: total_cache)", "of it page cache"),
-    metric(Cgroup, "dirty_bytes", "memory.stat file_dirty (v1: total_dirty)", "of that, not yet being written"),
-    metric(Cgroup, "writeback_bytes", "memory.stat file_writeback (v1: total_writeback)", "of that, being written"),
-    metric(Cgroup, "read_bytes_per_second", "io.stat rbytes (v1: blkio.throttle.io_service_bytes)", "bytes read from devices"),
-    metric(Cgroup, "write_bytes_per_second", "io.stat wbytes (v1: blkio.throttle.io_service_bytes)", "bytes written to devices"),
-    metric(Cgroup, "pressure_cpu_some_ratio", "cpu.pressure", "as the host's, of this cgroup's tasks"),
-    metric(Cgroup, "pressure_cpu_full_ratio", "cpu.pressure", "as the host's, of this cgroup's tasks"),
-    metric(Cgroup, "pressure_memory_some_ratio", "memory.pressure", "as the host's, of this cgroup's tasks"),
-    metric(Cgroup, "pressure_memory_full_ratio", "memory.pressure", "as the host's, of this cgroup's tasks"),
-    metric(Cgroup, "pressure_io_some_ratio", "io.pressure", "as the host's, of this cgroup's tasks"),
-    metric(Cgroup, "pressure_io_full_ratio", "io.pressure", "as the host's, of this cgroup's tasks"),
+    // The broker's cgroup; version 2 and version 1 say the same things in other files.
+    metric(Cgroup, "cpu_periods_per_second", Rate(Wide), &[("cpu.stat nr_periods", 1.0)], "periods in which it had a CPU quota and ran"),
+    metric(Cgroup, "cpu_throttled_per_second", Rate(Wide), &[("cpu.stat nr_throttled", 1.0)], "periods in which the quota ran out"),
+    metric(Cgroup, "cpu_throttled_ratio", Rate(Wide), &[("cpu.stat throttled_usec", 1e-6), ("cpu.stat throttled_time", 1e-9)], "time its CPUs stood still for the quota, summed over CPUs"),
+    metric(Cgroup, "memory_bytes", Value, &[("memory.current", 1.0), ("memory.usage_in_bytes", 1.0)], "memory charged to it, page cache included"),
+    metric(Cgroup, "memory_limit_bytes", Value, &[("memory.max", 1.0), ("memory.limit_in_bytes", 1.0)], "its limit, where it has one"),
+    metric(Cgroup, "memory_limit_hits_per_second", Rate(Wide), &[("memory.events max", 1.0), ("memory.failcnt", 1.0)], "times the limit was hit"),
+    metric(Cgroup, "page_cache_bytes", Value, &[("memory.stat file", 1.0), ("memory.stat total_cache", 1.0)], "of it page cache"),
+    metric(Cgroup, "dirty_bytes", Value, &[("memory.stat file_dirty", 1.0), ("memory.stat total_dirty", 1.0)], "of that, not yet being written"),
+    metric(Cgroup, "writeback_bytes", Value, &[("memory.stat file_writeback", 1.0), ("memory.stat total_writeback", 1.0)], "of that, being written"),
+    metric(Cgroup, "read_bytes_per_second", Rate(Wide), &[("io.stat rbytes", 1.0), ("blkio.throttle.io_service_bytes Read", 1.0)], "bytes read from devices"),
+    metric(Cgroup, "write_bytes_per_second", Rate(Wide), &[("io.stat wbytes", 1.0), ("blkio.throttle.io_service_bytes Write", 1.0)], "bytes written to devices"),
+    metric(Cgroup, "pressure_cpu_some_ratio", Rate(Wide), &[("cpu.pressure some", 1e-6)], "as the host's, of this cgroup's tasks"),
+    metric(Cgroup, "pressure_cpu_full_ratio", Rate(Wide), &[("cpu.pressure full", 1e-6)], "as the host's, of this cgroup's tasks"),
+    metric(Cgroup, "pressure_memory_some_ratio", Rate(Wide), &[("memory.pressure some", 1e-6)], "as the host's, of this cgroup's tasks"),
+    metric(Cgroup, "pressure_memory_full_ratio", Rate(Wide), &[("memory.pressure full", 1e-6)], "as the host's, of this cgroup's tasks"),
+    metric(Cgroup, "pressure_io_some_ratio", Rate(Wide), &[("io.pressure some", 1e-6)], "as the host's, of this cgroup's tasks"),
+    metric(Cgroup, "pressure_io_full_ratio", Rate(Wide), &[("io.pressure full", 1e-6)], "as the host's, of this cgroup's tasks"),
 
-    metric(Host, "cpu_count", "/proc/stat", "processors"),
-    metric(Host, "user_cpu_ratio", "/proc/stat user, nice", "processor time in user mode: 1 is one processor"),
-    metric(Host, "system_cpu_ratio", "/proc/stat system", "processor time in the kernel"),
-    metric(Host, "interrupt_cpu_ratio", "/proc/stat irq, softirq", "processor time in interrupts"),
-    metric(Host, "iowait_cpu_ratio", "/proc/stat iowait", "idle time of processors that a thread waits for I/O on"),
-    metric(Host, "steal_cpu_ratio", "/proc/stat steal", "time the hypervisor gave to others"),
-    metric(Host, "pressure_cpu_some_ratio", "/proc/pressure/cpu", "share of time in which some task waited for a processor"),
-    metric(Host, "pressure_cpu_full_ratio", "/proc/pressure/cpu", "share of time in which all tasks did"),
-    metric(Host, "pressure_memory_some_ratio", "/proc/pressure/memory", "share of time in which some task waited for memory"),
-    metric(Host, "pressure_memory_full_ratio", "/proc/pressure/memory", "share of time in which all tasks did"),
-    metric(Host, "pressure_io_some_ratio", "/proc/pressure/io", "share of time in which some task waited for I/O"),
-    metric(Host, "pressure_io_full_ratio", "/proc/pressure/io", "share of time in which all tasks did"),
-    metric(Host, "memory_bytes", "/proc/meminfo MemTotal", "memory"),
-    metric(Host, "memory_available_bytes", "/proc/meminfo MemAvailable", "memory to be had without swapping"),
-    metric(Host, "page_cache_bytes", "/proc/meminfo Cached", "page cache"),
-    metric(Host, "dirty_bytes", "/proc/meminfo Dirty", "page cache not yet being written"),
-    metric(Host, "writeback_bytes", "/proc/meminfo Writeback", "page cache being written"),
-    metric(Host, "swap_used_bytes", "/proc/meminfo SwapTotal, SwapFree", "swap in use"),
-    metric(Host, "dirty_limit_bytes", "/proc/vmstat nr_dirty_threshold", "dirty memory at which writers are paused"),
-    metric(Host, "dirty_background_limit_bytes", "/proc/vmstat nr_dirty_background_threshold", "dirty memory at which write-back begins"),
-    metric(Host, "direct_reclaim_pages_per_second", "/proc/vmstat pgscan_direct", "pages that threads in need of memory looked at themselves"),
-    metric(Host, "major_faults_per_second", "/proc/vmstat pgmajfault", "page faults that read from a device"),
+    metric(Host, "cpu_count", Value, &[("stat count", 1.0)], "processors"),
+    metric(Host, "user_cpu_ratio", Rate(Wide), &[("stat 0+1", TICK_S)], "processor time in user mode: 1 is one processor"),
+    metric(Host, "system_cpu_ratio", Rate(Wide), &[("stat 2", TICK_S)], "processor time in the kernel"),
+    metric(Host, "interrupt_cpu_ratio", Rate(Wide), &[("stat 5+6", TICK_S)], "processor time in interrupts"),
+    metric(Host, "iowait_cpu_ratio", Rate(Wide), &[("stat 4", TICK_S)], "idle time of processors that a thread waits for I/O on"),
+    metric(Host, "steal_cpu_ratio", Rate(Wide), &[("stat 7", TICK_S)], "time the hypervisor gave to others"),
+    metric(Host, "pressure_cpu_some_ratio", Rate(Wide), &[("pressure/cpu some", 1e-6)], "share of time in which some task waited for a processor"),
+    metric(Host, "pressure_cpu_full_ratio", Rate(Wide), &[("pressure/cpu full", 1e-6)], "share of time in which all tasks did"),
+    metric(Host, "pressure_memory_some_ratio", Rate(Wide), &[("pressure/memory some", 1e-6)], "share of time in which some task waited for memory"),
+    metric(Host, "pressure_memory_full_ratio", Rate(Wide), &[("pressure/memory full", 1e-6)], "share of time in which all tasks did"),
+    metric(Host, "pressure_io_some_ratio", Rate(Wide), &[("pressure/io some", 1e-6)], "share of time in which some task waited for I/O"),
+    metric(Host, "pressure_io_full_ratio", Rate(Wide), &[("pressure/io full", 1e-6)], "share of time in which all tasks did"),
+    metric(Host, "memory_bytes", Value, &[("meminfo MemTotal", KIB)], "memory"),
+    metric(Host, "memory_available_bytes", Value, &[("meminfo MemAvailable", KIB)], "memory to be had without swapping"),
+    metric(Host, "page_cache_bytes", Value, &[("meminfo Cached", KIB)], "page cache"),
+    metric(Host, "dirty_bytes", Value, &[("meminfo Dirty", KIB)], "page cache not yet being written"),
+    metric(Host, "writeback_bytes", Value, &[("meminfo Writeback", KIB)], "page cache being written"),
+    metric(Host, "swap_used_bytes", Value, &[("meminfo SwapTotal-SwapFree", KIB)], "swap in use"),
+    metric(Host, "dirty_limit_bytes", Product, &[("vmstat nr_dirty_threshold", 1.0), ("self/auxv", 1.0)], "dirty memory at which writers are paused"),
+    metric(Host, "dirty_background_limit_bytes", Product, &[("vmstat nr_dirty_background_threshold", 1.0), ("self/auxv", 1.0)], "dirty memory at which write-back begins"),
+    metric(Host, "direct_reclaim_pages_per_second", Rate(Wide), &[("vmstat pgscan_direct", 1.0)], "pages that threads in need of memory looked at themselves"),
+    metric(Host, "major_faults_per_second", Rate(Wide), &[("vmstat pgmajfault", 1.0)], "page faults that read from a device"),
 
     // TCP of the broker's network namespace: all its connections, not only the broker's.
-    metric(Host, "tcp_segments_out_per_second", "/proc/PID/net/snmp OutSegs", "segments sent, without those sent again"),
-    metric(Host, "tcp_segments_in_per_second", "/proc/PID/net/snmp InSegs", "segments received"),
-    metric(Host, "tcp_retransmits_per_second", "/proc/PID/net/snmp RetransSegs", "segments sent again"),
-    metric(Host, "tcp_timeouts_per_second", "/proc/PID/net/netstat TCPTimeouts", "retransmission timers that ran out"),
-    metric(Host, "tcp_listen_overflows_per_second", "/proc/PID/net/netstat ListenOverflows", "connections refused by a full accept queue"),
-    metric(Host, "tcp_listen_drops_per_second", "/proc/PID/net/netstat ListenDrops", "connections refused for any reason"),
-    metric(Host, "tcp_zero_windows_told_per_second", "/proc/PID/net/netstat TCPToZeroWindowAdv", "times a receive buffer here became full"),
-    metric(Host, "tcp_zero_windows_heard_per_second", "/proc/PID/net/netstat TCPFromZeroWindowAdv", "times a sender here could go on after a full window"),
-    metric(Host, "tcp_syncookies_per_second", "/proc/PID/net/netstat SyncookiesSent", "handshakes answered with a cookie: such connections may lack window scaling"),
-    metric(Host, "tcp_connection_count", "/proc/PID/net/snmp CurrEstab", "connections established"),
+    metric(Host, "tcp_segments_out_per_second", Rate(Wide), &[("PID/net/snmp Tcp: OutSegs", 1.0)], "segments sent, without those sent again"),
+    metric(Host, "tcp_segments_in_per_second", Rate(Wide), &[("PID/net/snmp Tcp: InSegs", 1.0)], "segments received"),
+    metric(Host, "tcp_retransmits_per_second", Rate(Wide), &[("PID/net/snmp Tcp: RetransSegs", 1.0)], "segments sent again"),
+    metric(Host, "tcp_timeouts_per_second", Rate(Wide), &[("PID/net/netstat TcpExt: TCPTimeouts", 1.0)], "retransmission timers that ran out"),
+    metric(Host, "tcp_listen_overflows_per_second", Rate(Wide), &[("PID/net/netstat TcpExt: ListenOverflows", 1.0)], "connections refused by a full accept queue"),
+    metric(Host, "tcp_listen_drops_per_second", Rate(Wide), &[("PID/net/netstat TcpExt: ListenDrops", 1.0)], "connections refused for any reason"),
+    metric(Host, "tcp_zero_windows_told_per_second", Rate(Wide), &[("PID/net/netstat TcpExt: TCPToZeroWindowAdv", 1.0)], "times a receive buffer here became full"),
+    metric(Host, "tcp_zero_windows_heard_per_second", Rate(Wide), &[("PID/net/netstat TcpExt: TCPFromZeroWindowAdv", 1.0)], "times a sender here could go on after a full window"),
+    metric(Host, "tcp_syncookies_per_second", Rate(Wide), &[("PID/net/netstat TcpExt: SyncookiesSent", 1.0)], "handshakes answered with a cookie: such connections may lack window scaling"),
+    metric(Host, "tcp_connection_count", Value, &[("PID/net/snmp Tcp: CurrEstab", 1.0)], "connections established"),
 ];
+
+/// Adds the figures of a scope that stand in text files, which `find` finds.
+pub(super) fn sample(
+    scope: HostScope,
+    name: &str,
+    figures: &mut Figures,
+    find: &dyn Fn(&str) -> Option<PathBuf>,
+) {
+    let mut texts = HashMap::new();
+    let mut field = |source: &'static str| {
+        if source == "self/auxv" {
+            return page_bytes(&find(source)?);
+        }
+        let (file, key) = source.split_once(' ').unwrap_or((source, ""));
+        let text = texts.entry(file).or_insert_with(|| text::read(&find(file)?));
+        parse_field(file, text.as_deref()?, key)
+    };
+    figures.of(scope, name).sample(&mut field);
+}
+
+/// The size of a page, from the pairs of words that the kernel hands to every program (getauxval(3)).
+fn page_bytes(vector: &Path) -> Option<u64> {
+    const AT_PAGESZ: u64 = 6;
+    let vector = std::fs::read(vector).ok()?;
+    let words = vector.chunks_exact(8).filter_map(|word| Some(u64::from_ne_bytes(word.try_into().ok()?)));
+    let words: Vec<u64> = words.collect();
+    words.chunks_exact(2).find(|pair| pair.first() == Some(&AT_PAGESZ))?.get(1).copied()
+}
+
+/// A field of a file, which has the kernel's format for files of that name.
+fn parse_field(file: &str, text: &str, key: &str) -> Option<u64> {
+    match file {
+        _ if key.is_empty() => text.trim().parse().ok().filter(|&number| number < NO_LIMIT_BYTES),
+        "stat" => processors(text, key),
+        "PID/stat" => text::process_stat(text, key.parse().ok()?)?.parse().ok(),
+        "PID/net/snmp" | "PID/net/netstat" => text::counter(text, key),
+        "io.stat" | "blkio.throttle.io_service_bytes" => Some(sum_after(text, key)),
+        _ if file.contains("pressure") => total_us(text, key),
+        _ => match key.split_once('-') {
+            Some((whole, part)) => text::keyed(text, whole)?.checked_sub(text::keyed(text, part)?),
+            None => text::keyed(text, key),
+        },
+    }
+}
+
+/// How many there are, or the sum of some of: user nice system idle iowait irq softirq steal (`proc_stat(5)`).
+fn processors(stat: &str, key: &str) -> Option<u64> {
+    if key == "count" {
+        let is_one = |line: &&str| {
+            line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        return Some(stat.lines().filter(is_one).count() as u64).filter(|&count| count > 0);
+    }
+    let sums = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let sum = |column: &str| sums.split_whitespace().nth(column.parse().ok()?)?.parse().ok();
+    key.split('+').try_fold(0u64, |all, column| Some(all.saturating_add(sum(column)?)))
+}
+
+/// `8:0 rbytes=1 wbytes=2 …`, a line a device; in version 1 `8:0 Read 1`, a line a device and direction.
+fn sum_after(text: &str, key: &str) -> u64 {
+    let words = || text.split([' ', '=', '\n']);
+    let counts = words().zip(words().skip(1)).filter(|(word, _)| *word == key);
+    counts.filter_map(|(_, count)| count.parse().ok()).fold(0, u64::saturating_add)
+}
+
+/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`, in microseconds (Documentation/accounting/psi.rst).
+fn total_us(text: &str, line: &str) -> Option<u64> {
+    let line = text.lines().find(|candidate| candidate.split(' ').next() == Some(line))?;
+    line.split(' ').find_map(|word| word.strip_prefix("total="))?.parse().ok()
+}
 
 /// Whether there is such a figure.
 #[cfg(test)]

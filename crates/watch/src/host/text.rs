@@ -19,6 +19,14 @@ impl Default for Kernel {
 }
 
 impl Kernel {
+    /// A file below `/proc`; `PID` in its name is a process, if there is one.
+    pub(super) fn file(&self, name: &str, pid: Option<u32>) -> Option<PathBuf> {
+        match name.strip_prefix("PID/") {
+            Some(name) => Some(self.of_process(pid?, name)),
+            None => Some(self.proc.join(name)),
+        }
+    }
+
     /// A file of a process.
     pub(super) fn of_process(&self, pid: u32, name: &str) -> PathBuf {
         self.proc.join(pid.to_string()).join(name)
@@ -47,6 +55,21 @@ pub(super) fn keyed(text: &str, key: &str) -> Option<u64> {
         let value = rest.strip_prefix([':', ' ', '=', '\t'])?;
         value.split_whitespace().next()?.parse().ok()
     })
+}
+
+/// A field of `/proc/PID/stat` by its number in `proc_pid_stat(5)`. The name may hold blanks and parentheses itself; the first
+/// field behind it is 3.
+pub(super) fn process_stat(line: &str, number: usize) -> Option<&str> {
+    line.rsplit_once(')')?.1.split_whitespace().nth(number.checked_sub(3)?)
+}
+
+/// `Tcp: InSegs`: the kernel writes a line of names and a line of numbers, both begun by the protocol (net/ipv4/proc.c).
+pub(super) fn counter(text: &str, key: &str) -> Option<u64> {
+    let (protocol, name) = key.split_once(' ')?;
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
+    let (names, numbers) = (lines.next()?, lines.next()?);
+    let at = names.split_whitespace().position(|candidate| candidate == name)?;
+    numbers.split_whitespace().nth(at)?.parse().ok()
 }
 
 /// The same of `/proc/meminfo` and `/proc/PID/status`, whose `kB` are of 1024 bytes.

@@ -1,5 +1,5 @@
 //! Causes injected in the kernel, each alone: the operations that it slowed name it as what most of their time
-//! was spent on. On a process that does what it is reported, and for what a segment's roll does on a real broker.
+//! was spent on. On a process that follows orders, and for what a segment's roll does on a real broker.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -26,7 +26,7 @@ const CHUNK: usize = 1 << 20;
 /// Rounds of ten chunks, at most: they fit the ground's device.
 const MAX_ROUNDS: usize = 40;
 
-/// Records a workload that does as it is reported by `play`, and returns what was recorded of the segment. A wait for a processor
+/// Records a workload that follows the orders of `play`, and returns what was recorded of the segment. A wait for a processor
 /// is injected in one test only: the others' go ahead of what else runs here.
 fn recorded(
     ground: &mut Ground,
@@ -57,7 +57,7 @@ fn assert_slow_because(told: &[Operation], slower_than_ms: i64, at_least: usize,
         told.iter().filter(|operation| operation.latency_ns >= slower_than_ms * 1_000_000).collect();
     let table: Vec<String> = slow.iter().map(|slow| format!("{} {:?}", slow.op, slow.reasons)).collect();
     println!("{} of {} operations were slow:\n{}", slow.len(), told.len(), table.join("\n"));
-    assert!(slow.len() >= at_least, "what was planted slowed {} operations of {}", slow.len(), told.len());
+    assert!(slow.len() >= at_least, "what was injected slowed {} operations of {}", slow.len(), told.len());
     let others: Vec<_> = slow.iter().filter(|slow| !causes.contains(&slow.main_reason().0)).collect();
     assert!(others.len() * 10 < slow.len(), "not {causes:?}: {others:#?}");
 }
