@@ -1,7 +1,7 @@
 //! The engine over a source: verdicts with their doubts and the cross-check with Kafka's request log.
 
 use diagnose::{Config, Coverage, Engine, Summary};
-use model::{Event, Nanos, Request, Verdict};
+use model::{Event, Request, Verdict};
 use report::explanation::Conclusion;
 
 use crate::background::{self, Totals};
@@ -22,17 +22,20 @@ pub enum Output<'e> {
 /// Analyses the events of one source.
 pub struct Analysis<'a> {
     engine: Engine,
-    config: Config,
-    /// What was watched, where it is asked what could not be decided.
-    doubts: Option<Coverage>,
-    cross_check: Option<CrossCheck>,
-    /// Which requests are asked for.
-    wanted: Box<dyn Fn(&Request) -> bool + 'a>,
+    /// How the engine works.
+    pub config: Config,
+    /// What was watched, if each verdict is to say what could not be decided.
+    pub doubts: Option<Coverage>,
+    /// Kafka's request log, if each verdict is to have its times.
+    pub cross_check: Option<CrossCheck>,
+    /// Which requests are asked for; verdicts on others are counted.
+    pub wanted: Box<dyn Fn(&Request) -> bool + 'a>,
     left_out: u64,
-    summary: Summary,
+    /// The engine's totals, after the end.
+    pub summary: Summary,
 }
 
-impl<'a> Analysis<'a> {
+impl Analysis<'_> {
     /// An analysis of all requests that this configuration calls slow.
     pub fn new(config: Config) -> Self {
         Self {
@@ -44,34 +47,6 @@ impl<'a> Analysis<'a> {
             left_out: 0,
             summary: Summary::default(),
         }
-    }
-
-    /// Adds to each verdict what could not be decided, given what was watched.
-    #[must_use]
-    pub fn with_doubts(self, watched: Coverage) -> Self {
-        Self { doubts: Some(watched), ..self }
-    }
-
-    /// Adds to each verdict what Kafka's request log says.
-    #[must_use]
-    pub fn with_cross_check(self, cross_check: Option<CrossCheck>) -> Self {
-        Self { cross_check, ..self }
-    }
-
-    /// Hands out verdicts on these requests only; the others are counted.
-    #[must_use]
-    pub fn only(self, wanted: impl Fn(&Request) -> bool + 'a) -> Self {
-        Self { wanted: Box::new(wanted), ..self }
-    }
-
-    /// How the engine works.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// The engine's totals, after the end.
-    pub fn summary(&self) -> &Summary {
-        &self.summary
     }
 
     /// Analyses a source to its end.
@@ -165,7 +140,7 @@ impl<'a> Analysis<'a> {
     }
 
     /// The totals, beside what the source could not see.
-    pub fn finish(self, mut gaps: Gaps, slower_than: Nanos) -> Conclusion {
+    pub fn finish(self, mut gaps: Gaps) -> Conclusion {
         if self.left_out > 0 {
             gaps.notes.push(format!(
                 "{} slow requests that were not asked for are counted in the totals but not told",
@@ -176,6 +151,6 @@ impl<'a> Analysis<'a> {
             gaps.notes.extend(notes);
             agreement
         });
-        gaps.conclude(self.summary, slower_than, agreement)
+        gaps.conclude(self.summary, self.config.slower_than, agreement)
     }
 }

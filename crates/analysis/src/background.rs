@@ -48,6 +48,7 @@ pub(crate) fn read<E: From<Error>>(
     read
 }
 
-fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+/// What a thread made; its panic goes on here.
+pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -15,7 +15,8 @@ use crate::gaps::loss_notes;
 /// Collects runs.
 pub struct ComparisonRuns {
     slo: Nanos,
-    filter: RequestFilter,
+    /// Which requests are compared.
+    pub filter: RequestFilter,
     hosts: Vec<String>,
     notes: Vec<String>,
 }
@@ -32,11 +33,6 @@ impl ComparisonRuns {
         let filter =
             RequestFilter { topics: topics.to_vec(), apis: apis.to_vec(), ..RequestFilter::default() };
         Self { slo, filter, hosts: Vec::new(), notes: Vec::new() }
-    }
-
-    /// Which requests are compared.
-    pub fn filter(&self) -> &RequestFilter {
-        &self.filter
     }
 
     /// A run that has seen nothing.

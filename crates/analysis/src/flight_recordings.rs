@@ -45,9 +45,11 @@ pub fn read_flight_recording(
 /// The events of several files, merged into others by their times.
 #[derive(Default)]
 pub(crate) struct FlightRecordings {
-    any: bool,
+    /// Whether there were events at all.
+    pub(crate) any: bool,
     events: VecDeque<Event>,
-    notes: Vec<String>,
+    /// What to say beside the data.
+    pub(crate) notes: Vec<String>,
 }
 
 impl FlightRecordings {
@@ -62,11 +64,6 @@ impl FlightRecordings {
         Ok(Self { any: !events.is_empty(), events: events.into(), notes })
     }
 
-    /// Whether there were no events at all.
-    pub(crate) fn is_none(&self) -> bool {
-        !self.any
-    }
-
     /// The next that is due before this event.
     pub(crate) fn before(&mut self, other: &Event) -> Option<Event> {
         // Losses come before everything else.
@@ -77,10 +74,5 @@ impl FlightRecordings {
     /// The next, after the others have ended.
     pub(crate) fn next(&mut self) -> Option<Event> {
         self.events.pop_front()
-    }
-
-    /// What to say beside the data.
-    pub(crate) fn notes(&self) -> &[String] {
-        &self.notes
     }
 }

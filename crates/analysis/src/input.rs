@@ -49,30 +49,21 @@ fn is_pipe(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// An input that can be explained.
-pub enum Evidence {
-    /// Everything that was seen.
-    Recording(Box<Recording>),
-    /// Packets only.
-    Packets(Captures),
+/// The recording that the user named, if that is one.
+pub(crate) fn find_recording(paths: &[PathBuf]) -> Result<Option<Recording>, Error> {
+    let [path] = paths else { return Ok(None) };
+    let found = std::fs::metadata(path).map_err(|error| file_error(path, &error))?;
+    found.is_dir().then(|| Recording::open(path).map_err(not_a_recording)).transpose()
 }
 
-impl Evidence {
-    /// Opens what the user named, by what is in it.
-    pub fn open(paths: &[PathBuf]) -> Result<Self, Error> {
-        if let [path] = paths {
-            let found = std::fs::metadata(path).map_err(|error| file_error(path, &error))?;
-            if found.is_dir() {
-                return Recording::open(path).map(Box::new).map(Self::Recording).map_err(not_a_recording);
-            }
+/// The captures that the user named where a recording would do too.
+pub(crate) fn open_captures(paths: &[PathBuf]) -> Result<Captures, Error> {
+    open_files(paths).map_err(|error| match error {
+        Error::Capture(error @ capture::Error::NotACapture { .. }) => {
+            Error::input(format!("{error}; or name the directory that `brokerscope record -o` wrote"))
         }
-        open_files(paths).map(Self::Packets).map_err(|error| match error {
-            Error::Capture(error @ capture::Error::NotACapture { .. }) => {
-                Error::input(format!("{error}; or name the directory that `brokerscope record -o` wrote"))
-            }
-            error => error,
-        })
-    }
+        error => error,
+    })
 }
 
 /// The URL, if the path is one.

@@ -4,10 +4,11 @@
 use std::thread::JoinHandle;
 
 use diagnose::{Config, JoinCounter, ReadPlan};
+use model::Nanos;
 use model::row_summary::RowSummary;
-use model::{Event, Nanos};
 use recording::{Error, Events, ProduceKeys, Recording, Table, WriteKeys};
 
+use crate::background::joined;
 use crate::gaps::RestCounts;
 
 /// Tables that need not be read where nothing was slow: the large ones, of which the others are evidence.
@@ -16,7 +17,8 @@ const OF_REQUESTS: [Table; 5] =
 
 /// The events near slow requests, and a thread that counts the others.
 pub(crate) struct SelectiveRead {
-    events: Events,
+    /// Those that verdicts can depend on.
+    pub(crate) events: Events,
     tally: JoinHandle<Option<RestCounts>>,
 }
 
@@ -48,14 +50,6 @@ impl SelectiveRead {
     }
 }
 
-impl Iterator for SelectiveRead {
-    type Item = Result<Event, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.events.next()
-    }
-}
-
 /// What may be slow and what took long; requests and file operations are looked through side by side.
 fn looked_through(recording: &Recording, config: &Config) -> Result<ReadPlan, Error> {
     let mut focus = ReadPlan::new(config);
@@ -71,7 +65,7 @@ fn looked_through(recording: &Recording, config: &Config) -> Result<ReadPlan, Er
         });
         let least = focus.min_request_latency();
         recording.row_summaries(Table::Requests, least, &mut |row| focus.take(row))?;
-        files.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        joined(files)
     })?;
     focus.add(of_files);
     Ok(focus)

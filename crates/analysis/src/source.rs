@@ -18,9 +18,8 @@ pub use self::growing::GrowingRecording;
 pub use self::live::{Live, LiveOptions, announce, broker, drop_privileges, start_watch};
 pub use self::recording::{Recording, check_parts};
 use crate::gaps::Gaps;
-use crate::input::Evidence;
 use crate::recorder::plan::{self, Plan};
-use crate::{Error, Stop, Usage};
+use crate::{Error, Stop, Usage, input};
 
 /// What a source has next.
 #[derive(Debug)]
@@ -113,13 +112,14 @@ pub fn open(inputs: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn EventSo
             return Ok(Box::new(Recording::of_copy(copy, options)?));
         }
     }
-    match Evidence::open(inputs)? {
-        Evidence::Recording(reader) => Ok(Box::new(Recording::new(*reader, options)?)),
-        Evidence::Packets(_) if !options.jfr.is_empty() => {
-            Err(Usage::new("--jfr goes with a recording: packets say nothing of threads").into())
-        }
-        Evidence::Packets(captures) => Ok(Box::new(Capture::new(captures, options, Stop::after(None)?)?)),
+    if let Some(reader) = input::find_recording(inputs)? {
+        return Ok(Box::new(Recording::new(reader, options)?));
     }
+    let captures = input::open_captures(inputs)?;
+    if !options.jfr.is_empty() {
+        return Err(Usage::new("--jfr goes with a recording: packets say nothing of threads").into());
+    }
+    Ok(Box::new(Capture::new(captures, options, Stop::after(None)?)?))
 }
 
 /// Opens a recording that is being written, to read it as it grows.
@@ -127,15 +127,14 @@ pub fn open(inputs: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn EventSo
 /// # Errors
 /// As [`open`], and [`Usage`] where only packets are named.
 pub fn follow(inputs: &[PathBuf], options: &ReadOptions, stop: Stop) -> Result<GrowingRecording, Error> {
-    if inputs.iter().any(|input| crate::input::url(input).is_some()) {
+    if inputs.iter().any(|input| input::url(input).is_some()) {
         return Err(Usage::new(ONLY_READ).into());
     }
-    match Evidence::open(inputs)? {
-        Evidence::Recording(reader) => Ok(GrowingRecording::new(Recording::new(*reader, options)?, stop)),
-        Evidence::Packets(_) => {
-            Err(Usage::new("--follow goes with a recording that is being written").into())
-        }
-    }
+    let Some(reader) = input::find_recording(inputs)? else {
+        input::open_captures(inputs)?;
+        return Err(Usage::new("--follow goes with a recording that is being written").into());
+    };
+    Ok(GrowingRecording::new(Recording::new(reader, options)?, stop))
 }
 
 /// What is wrong with writing to a bucket, or waiting for more in it.
@@ -148,7 +147,7 @@ pub const ONLY_READ: &str = "--follow and --save are for a directory; an object 
 pub fn open_recording(directory: &Path, options: &ReadOptions) -> Result<Recording, Error> {
     match crate::bucket::copy(directory)? {
         Some(copy) => Recording::of_copy(copy, options),
-        None => Recording::new(crate::input::open_recording(directory)?, options),
+        None => Recording::new(input::open_recording(directory)?, options),
     }
 }
 
@@ -161,5 +160,7 @@ pub fn open_tables(
     tables: &[::recording::Table],
     options: &ReadOptions,
 ) -> Result<Recording, Error> {
-    Ok(open_recording(directory, options)?.with_tables(tables))
+    let mut recording = open_recording(directory, options)?;
+    recording.tables = Some(tables.to_vec());
+    Ok(recording)
 }

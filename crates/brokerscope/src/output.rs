@@ -27,13 +27,14 @@ pub(crate) fn stdout(pace: Pace) -> Stdout {
 }
 
 /// Whether somebody watches rows come or a file is read through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// Rows are shown at once.
     AsTheyCome,
     /// Rows are shown when they are flushed, several together: to write each by itself costs more than to find it.
     HandedOn,
     /// Rows are shown when it is convenient.
+    #[default]
     AllThere,
 }
 

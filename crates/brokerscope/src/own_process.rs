@@ -11,53 +11,34 @@ use top::Overhead;
 /// `USER_HZ` of every architecture that Linux 5 runs on but Alpha (`include/asm-generic/param.h`).
 const TICKS_A_SECOND: f64 = 100.0;
 
-/// `/proc/self/stat`, as it was read.
-#[derive(Debug)]
-struct Stat(String);
-
-impl Stat {
-    fn read() -> Self {
-        Self(read("/proc/self/stat"))
-    }
-
-    /// Processor time in user and kernel mode, of all threads, those that ended included.
-    fn cpu_seconds(&self) -> Option<f64> {
-        Some((self.field(14)? + self.field(15)?) as f64 / TICKS_A_SECOND)
-    }
-
-    /// When it was started, in seconds of UTC.
-    fn start_time_seconds(&self) -> Option<f64> {
-        let after_boot = self.field(22)? as f64 / TICKS_A_SECOND;
-        let boot: f64 =
-            read("/proc/stat").lines().find_map(|line| line.strip_prefix("btime "))?.parse().ok()?;
-        Some(boot + after_boot)
-    }
-
-    /// A field behind the name, which may hold blanks and parentheses itself; the first behind it is 3.
-    fn field(&self, number: usize) -> Option<u64> {
-        let (_, fields) = self.0.rsplit_once(')')?;
-        fields.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
-    }
-}
-
+const STAT: &str = "/proc/self/stat";
+const STATUS: &str = "/proc/self/status";
 /// What of this process is in memory, and all that it has mapped.
 const RESIDENT: &str = "VmRSS:";
 const VIRTUAL: &str = "VmSize:";
 
-/// `/proc/self/status`, as it was read.
-#[derive(Debug)]
-struct Status(String);
+/// Processor time in user and kernel mode, of all threads, those that ended included.
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    Some((field(stat, 14)? + field(stat, 15)?) as f64 / TICKS_A_SECOND)
+}
 
-impl Status {
-    fn read() -> Self {
-        Self(read("/proc/self/status"))
-    }
+/// When the process was started, in seconds of UTC.
+fn start_time_seconds(stat: &str) -> Option<f64> {
+    let after_boot = field(stat, 22)? as f64 / TICKS_A_SECOND;
+    let boot: f64 = read("/proc/stat").lines().find_map(|line| line.strip_prefix("btime "))?.parse().ok()?;
+    Some(boot + after_boot)
+}
 
-    /// A size.
-    fn bytes(&self, key: &str) -> Option<u64> {
-        let line = self.0.lines().find_map(|line| line.strip_prefix(key))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
-    }
+/// A field behind the name, which may hold blanks and parentheses itself; the first behind it is 3.
+fn field(stat: &str, number: usize) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+}
+
+/// A size in `/proc/self/status`.
+fn bytes(status: &str, key: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn read(path: &str) -> String {
@@ -79,9 +60,9 @@ impl OverheadMeter {
         if self.before.is_some_and(|(at, _)| at.elapsed() < MIN_INTERVAL) {
             return None;
         }
-        let now = (Instant::now(), Stat::read().cpu_seconds()?);
+        let now = (Instant::now(), cpu_seconds(&read(STAT))?);
         let (at, before) = self.before.replace(now)?;
-        let resident_bytes = Status::read().bytes(RESIDENT)?;
+        let resident_bytes = bytes(&read(STATUS), RESIDENT)?;
         Some(Overhead { processors: (now.1 - before) / at.elapsed().as_secs_f64(), resident_bytes })
     }
 }
@@ -104,20 +85,17 @@ struct Cost {
 impl OwnProcess {
     /// `measured` says whether the kernel measures BPF programs.
     pub(crate) fn new(measured: bool) -> Self {
-        Self {
-            start_time_seconds: Stat::read().start_time_seconds(),
-            programs: measured.then(Mutex::default),
-        }
+        Self { start_time_seconds: start_time_seconds(&read(STAT)), programs: measured.then(Mutex::default) }
     }
 
     /// What it took so far.
     pub(crate) fn usage(&self) -> ProcessUsage {
-        let status = Status::read();
+        let status = read(STATUS);
         let cost = self.programs.as_ref().map(sum);
         ProcessUsage {
-            cpu_seconds: Stat::read().cpu_seconds(),
-            resident_bytes: status.bytes(RESIDENT),
-            virtual_bytes: status.bytes(VIRTUAL),
+            cpu_seconds: cpu_seconds(&read(STAT)),
+            resident_bytes: bytes(&status, RESIDENT),
+            virtual_bytes: bytes(&status, VIRTUAL),
             open_fds: fs::read_dir("/proc/self/fd").ok().map(|fds| fds.count() as u64),
             start_time_seconds: self.start_time_seconds,
             bpf_seconds: cost.map(|cost| cost.run_time_ns as f64 / 1e9),
@@ -152,24 +130,22 @@ fn program(fdinfo: &str) -> Option<(u32, Cost)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, OwnProcess, RESIDENT, Stat, Status, VIRTUAL, program};
+    use super::{Cost, OwnProcess, RESIDENT, VIRTUAL, bytes, cpu_seconds, field, program};
 
     #[test]
     fn names_with_anything_in_them_are_passed_over() {
-        let stat = |text: &str| Stat(text.to_owned());
-        let whole = stat("7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13");
-        assert_eq!((whole.field(4), whole.field(14), whole.field(99)), (Some(1), Some(11), None));
-        assert_eq!(stat("7 (a) b) R 1 2 3 4 5 6 7 8 9 10 250 50 13 14").cpu_seconds(), Some(3.0));
-        assert_eq!(stat("7 (a").cpu_seconds(), None);
+        let whole = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13";
+        assert_eq!((field(whole, 4), field(whole, 14), field(whole, 99)), (Some(1), Some(11), None));
+        assert_eq!(cpu_seconds("7 (a) b) R 1 2 3 4 5 6 7 8 9 10 250 50 13 14"), Some(3.0));
+        assert_eq!(cpu_seconds("7 (a"), None);
     }
 
     #[test]
     fn memory_is_told_in_bytes() {
-        let status = |text: &str| Status(text.to_owned());
-        assert_eq!(status("Name:\tx\nVmRSS:\t    12 kB\n").bytes(RESIDENT), Some(12_288));
-        let both = status("Name:\tx\nVmRSS:\t    34816 kB\nVmSize:\t 1 kB\nVmSwap:\t0 kB\n");
-        assert_eq!((both.bytes(RESIDENT), both.bytes(VIRTUAL)), (Some(34 << 20), Some(1024)));
-        assert_eq!(status("").bytes(RESIDENT), None);
+        assert_eq!(bytes("Name:\tx\nVmRSS:\t    12 kB\n", RESIDENT), Some(12_288));
+        let both = "Name:\tx\nVmRSS:\t    34816 kB\nVmSize:\t 1 kB\nVmSwap:\t0 kB\n";
+        assert_eq!((bytes(both, RESIDENT), bytes(both, VIRTUAL)), (Some(34 << 20), Some(1024)));
+        assert_eq!(bytes("", RESIDENT), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::args::{Scope, Source};
 use crate::output::Pace;
 
 /// What is known before the first event.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Input {
     /// The broker's log dirs.
     pub(crate) log_dirs: Vec<PathBuf>,
@@ -117,19 +117,19 @@ mod live {
             warn_of_inference(&live);
         }
         let mut reader = start(&Input {
-            log_dirs: scope.target.log_dirs_or(&live.broker().log_dirs),
+            log_dirs: scope.target.log_dirs_or(&live.broker.log_dirs),
             off_cpu: plan::sees(live.plan(), plan::OFF_CPU),
             pace: Pace::AsTheyCome,
             span: None,
             partial: false,
         });
-        tracing::info!("watching broker {}{}", live.broker().pid, source.length.until());
+        tracing::info!("watching broker {}{}", live.broker.pid, source.length.until());
         let mut notes = Vec::new();
         drive(&mut live, &mut |event| {
             notes.extend(lost(&event));
             reader.event(event)
         })?;
-        notes.extend(live.ended().map(troubles).into_iter().flatten());
+        notes.extend(live.ended.as_ref().map(troubles).into_iter().flatten());
         reader.finish(&notes)
     }
 

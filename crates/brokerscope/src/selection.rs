@@ -1,9 +1,7 @@
 //! What to show of what is looked at: requests by client, errors and waits; functions by name.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::str::FromStr;
 
 use analysis::filter::RequestFilter;
 use clap::Args;
@@ -79,16 +77,8 @@ impl<'a> RequestConditions<'a> {
 /// `--client`: a client id, with `*` at an end for any more; an address; or an address and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Client {
-    id: Id,
+    id: Pattern,
     place: Option<Place>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Id {
-    Exactly(String),
-    Begins(String),
-    Ends(String),
-    Contains(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,18 +89,7 @@ enum Place {
 
 impl From<&str> for Client {
     fn from(text: &str) -> Self {
-        Self { id: Id::from(text), place: Place::of(text) }
-    }
-}
-
-impl From<&str> for Id {
-    fn from(text: &str) -> Self {
-        match (text.strip_prefix('*'), text.strip_suffix('*')) {
-            (Some(rest), Some(_)) => Self::Contains(rest.strip_suffix('*').unwrap_or_default().to_owned()),
-            (Some(end), None) => Self::Ends(end.to_owned()),
-            (None, Some(beginning)) => Self::Begins(beginning.to_owned()),
-            (None, None) => Self::Exactly(text.to_owned()),
-        }
+        Self { id: Pattern::from(text), place: Place::of(text) }
     }
 }
 
@@ -133,17 +112,6 @@ impl Client {
     }
 }
 
-impl Id {
-    fn is(&self, id: &str) -> bool {
-        match self {
-            Self::Exactly(text) => id == text,
-            Self::Begins(text) => id.starts_with(text.as_str()),
-            Self::Ends(text) => id.ends_with(text.as_str()),
-            Self::Contains(text) => id.contains(text.as_str()),
-        }
-    }
-}
-
 impl Place {
     /// An IPv4 address is the same where it is written as an IPv6 one.
     fn is(self, client: SocketAddr) -> bool {
@@ -155,32 +123,31 @@ impl Place {
     }
 }
 
-/// A function's name, or with `*` at its end the beginning of one.
+/// A name, with `*` at an end for any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FunctionName {
-    name: String,
-    and_more: bool,
-}
+pub(crate) struct Pattern(String);
 
-impl FromStr for FunctionName {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let name = text.strip_suffix('*').unwrap_or(text);
-        Ok(Self { name: name.to_owned(), and_more: name.len() < text.len() })
+impl From<&str> for Pattern {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
     }
 }
 
-impl FunctionName {
-    /// Whether this function is meant.
-    pub(crate) fn is(&self, function: &str) -> bool {
-        if self.and_more { function.starts_with(self.name.as_str()) } else { function == self.name }
+impl Pattern {
+    /// Whether this name is meant.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        match (self.0.strip_prefix('*'), self.0.strip_suffix('*')) {
+            (Some(rest), Some(_)) => rest.strip_suffix('*').is_none_or(|part| name.contains(part)),
+            (Some(end), None) => name.ends_with(end),
+            (None, Some(beginning)) => name.starts_with(beginning),
+            (None, None) => name == self.0,
+        }
     }
 }
 
-impl fmt::Display for FunctionName {
+impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.name, if self.and_more { "*" } else { "" })
+        self.0.fmt(f)
     }
 }
 

@@ -86,9 +86,9 @@ impl BrokerStats {
             }
             Figure::SlowTime => {
                 let scale = a_minute? / NS_PER_MS;
-                let value = self.verdicts.time_ns() as f64 * scale;
-                let saved = self.verdicts.saved;
-                saved.then(|| FigureValue::of(value, PartKind::Cause, self.verdicts.amounts(), scale))
+                let value = self.verdicts.time_ns as f64 * scale;
+                let causes = || self.verdicts.causes.clone();
+                self.verdicts.saved.then(|| FigureValue::of(value, PartKind::Cause, causes(), scale))
             }
         }
     }
@@ -107,7 +107,7 @@ impl BrokerStats {
     }
 
     fn of_files(&self, scale: f64, of: impl Fn(&FileIo) -> u64) -> Option<FigureValue> {
-        if self.files.is_empty() || self.files.partial {
+        if self.files.kinds.is_empty() || self.files.partial {
             return None;
         }
         let value = self.files.sum(&of) as f64 * scale;

@@ -16,13 +16,13 @@ const MAX_DEVICES: usize = 256;
 /// Adds up operations on files.
 #[derive(Default)]
 pub struct FileStats {
-    kinds: BTreeMap<&'static str, FileIo>,
+    pub(crate) kinds: BTreeMap<&'static str, FileIo>,
     files: HashMap<Arc<str>, (FileKind, FileIo)>,
     devices: BTreeSet<Arc<str>>,
     pub(crate) longest_write_ns: Option<u64>,
     pub(crate) longest_writes: Amounts,
-    /// Whether a recorder left operations out: then only what was slow is all there.
-    pub(crate) partial: bool,
+    /// Whether a recorder left operations out on purpose: then only what was slow is all there.
+    pub partial: bool,
 }
 
 /// What was moved of a file or of a kind.
@@ -75,11 +75,6 @@ impl FileStats {
         }
     }
 
-    /// Says that operations were left out on purpose.
-    pub fn mark_partial(&mut self) {
-        self.partial = true;
-    }
-
     fn write(&mut self, op: &FileOpColumns) {
         let took = write_ns(op);
         if self.longest_write_ns.is_none_or(|longest| longest < took) {
@@ -115,9 +110,5 @@ impl FileStats {
             amounts.item(&Arc::from(kind.as_str()), || Arc::clone(file), of(moved));
         }
         amounts
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.kinds.is_empty()
     }
 }

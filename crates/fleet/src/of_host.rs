@@ -17,7 +17,8 @@ const WRITES: &str = "writes_per_second";
 #[derive(Default)]
 pub struct HostStats {
     sampled_ns: i64,
-    span: Option<(Nanos, Nanos)>,
+    /// When the host was looked at first and last.
+    pub span: Option<(Nanos, Nanos)>,
     /// Reads and writes, by device.
     served: BTreeMap<Arc<str>, [f64; 2]>,
 }
@@ -50,11 +51,6 @@ impl HostStats {
         if let Some(sum) = served.get_mut(which) {
             *sum += sample.value * length as f64 / 1e9;
         }
-    }
-
-    /// When the host was looked at first and last, of the samples that came since this was asked before.
-    pub fn take_span(&mut self) -> Option<(Nanos, Nanos)> {
-        self.span.take()
     }
 
     /// How long was sampled.

@@ -13,13 +13,9 @@ impl Spread {
     /// Of numbers that are finite; none of none.
     pub fn of(numbers: &[f64]) -> Option<Self> {
         let median = median(numbers.to_vec())?;
-        let mad = median_of(numbers.iter().map(|number| (number - median).abs()))?;
+        let mad = self::median(numbers.iter().map(|number| (number - median).abs()).collect())?;
         Some(Self { median, mad })
     }
-}
-
-fn median_of(numbers: impl Iterator<Item = f64>) -> Option<f64> {
-    median(numbers.collect())
 }
 
 /// The median, if there are any.

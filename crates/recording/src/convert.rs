@@ -3,8 +3,8 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use arrow_array::RecordBatch;
@@ -28,21 +28,19 @@ pub(crate) const ROW_GROUP_BYTES: usize = 16 << 20;
 /// A thread that converts the parts it is given, in order.
 pub(crate) struct Converter {
     parts: Option<Sender<(Table, Part)>>,
-    thread: Option<JoinHandle<()>>,
-    failure: Arc<Mutex<Option<Error>>>,
+    /// Ends with the first failure.
+    thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
 impl Converter {
     /// Starts the thread.
     pub(crate) fn start(dir: &Path) -> Result<Self, Error> {
         let (parts, queue) = channel();
-        let failure = Arc::new(Mutex::new(None));
-        let slot = Arc::clone(&failure);
         let thread = std::thread::Builder::new()
             .name("recording-parts".to_owned())
-            .spawn(move || convert_all(&queue, &slot))
+            .spawn(move || convert_all(&queue))
             .map_err(Error::io("start a thread for", dir))?;
-        Ok(Self { parts: Some(parts), thread: Some(thread), failure })
+        Ok(Self { parts: Some(parts), thread: Some(thread) })
     }
 
     /// Hands it a part that nobody appends to any more.
@@ -56,24 +54,16 @@ impl Converter {
     /// Waits until all parts are converted; the first that could not be is the error.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         drop(self.parts.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic there left its part a stream, which is as good.
-            let _ = thread.join();
-        }
-        match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        // A panic there left its part a stream, which is as good.
+        self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())))
     }
 }
 
-fn convert_all(queue: &Receiver<(Table, Part)>, failure: &Mutex<Option<Error>>) {
+/// Converts all; the first that could not be is the error.
+fn convert_all(queue: &Receiver<(Table, Part)>) -> Result<(), Error> {
     step_back();
-    for (table, part) in queue {
-        if let Err(error) = convert(table, &part) {
-            failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        }
-    }
+    // Each is tried.
+    queue.iter().map(|(table, part)| convert(table, &part)).fold(Ok(()), Result::and)
 }
 
 /// A part can wait; the other processes on this machine cannot. Not to the last place: at the end of a recording

@@ -31,7 +31,7 @@ pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, Error>> + 
 
 /// Makes events of a table's batches, and notes rows that cannot be events.
 pub(crate) struct Decoder {
-    table: Table,
+    pub(crate) table: Table,
     bad_rows: BTreeMap<BadRow, u64>,
     pool: TextPool,
     notes: Arc<Notes>,
@@ -122,7 +122,6 @@ impl Iterator for TableEvents {
 
 /// Reads a table's parts.
 pub(crate) struct Reading {
-    table: Table,
     projection: Projection,
     parts: VecDeque<Part>,
     /// What selects rows, where not all are read.
@@ -132,20 +131,17 @@ pub(crate) struct Reading {
     /// The error after what was read last.
     failed: Option<Error>,
     decoder: Decoder,
-    notes: Arc<Notes>,
 }
 
 impl Reading {
     fn new(table: Table, parts: Vec<Part>, notes: &Arc<Notes>) -> Self {
         Self {
-            table,
             projection: projection(table),
             parts: parts.into(),
             filter: None,
             batches: None,
             failed: None,
             decoder: Decoder::new(table, notes),
-            notes: Arc::clone(notes),
         }
     }
 
@@ -180,10 +176,12 @@ impl Reading {
     }
 
     fn open(&self, part: &Part) -> Result<(PathBuf, Batches), Error> {
-        open(part, &self.notes, |path| {
+        open(part, &self.decoder.notes, |path| {
             let file = ParquetFile::open(path)?;
             let rows = match &self.filter {
-                Some(filter) => selection::rows(&file, self.table, &**filter)?.map_or(Rows::All, Rows::Of),
+                Some(filter) => {
+                    selection::rows(&file, self.decoder.table, &**filter)?.map_or(Rows::All, Rows::Of)
+                }
                 None => Rows::All,
             };
             file.read(&self.projection, rows, EVENTS_AT_ONCE)

@@ -90,12 +90,10 @@ pub(crate) fn read(
     let mut of_writes = TopicNumbers { all: Arc::clone(&of_requests.all), ..TopicNumbers::default() };
     let produced =
         ColumnBatches::start::<RequestColumns>(Table::Requests.as_str(), requests, notes, move |batch| {
-            of_requests.known_places.clear();
             produce_keys(batch, &mut of_requests)
         })?;
     let written =
         ColumnBatches::start::<WriteColumns>(Table::FileOps.as_str(), file_ops, notes, move |batch| {
-            of_writes.known_places.clear();
             write_keys(batch, &mut of_writes)
         })?;
     Ok((produced, written))
@@ -152,6 +150,7 @@ impl TopicNumbers {
 /// Only what wrote to a partition's log. A row that cannot be an event joins nothing.
 fn write_keys(batch: &RecordBatch, topics: &mut TopicNumbers) -> Result<Vec<WriteKey>, ColumnError> {
     let cells = WriteColumns::cells(batch, "", false)?;
+    topics.known_places.clear();
     let mut pool = TextPool::default();
     let mut key = |i: usize| -> Result<Option<WriteKey>, BadRow> {
         let pool = &mut pool;
@@ -180,6 +179,7 @@ fn produce_keys(
     topics: &mut TopicNumbers,
 ) -> Result<(u64, Vec<ProduceKey>), ColumnError> {
     let cells = RequestColumns::cells(batch, "", false)?;
+    topics.known_places.clear();
     let of = &cells.partitions.rows;
     let mut pool = TextPool::default();
     let mut keys = Vec::with_capacity(batch.num_rows());

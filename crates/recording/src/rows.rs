@@ -273,16 +273,11 @@ named!(
 );
 
 /// Builds a list column whose elements are rows.
+#[derive(Default)]
 pub(crate) struct RowsBuilder<B> {
     /// The elements of all lists.
     rows: B,
-    ends: Vec<i32>,
-}
-
-impl<B: Default> Default for RowsBuilder<B> {
-    fn default() -> Self {
-        Self { rows: B::default(), ends: vec![0] }
-    }
+    lengths: Vec<usize>,
 }
 
 impl<R: AppendRow> Append for Vec<R> {
@@ -292,8 +287,7 @@ impl<R: AppendRow> Append for Vec<R> {
         for row in rows {
             R::append(row, &mut to.rows);
         }
-        let start = to.ends.last().copied().unwrap_or(0);
-        to.ends.push(start.saturating_add(i32::try_from(rows.len()).unwrap_or(i32::MAX)));
+        to.lengths.push(rows.len());
     }
 
     fn append_null(to: &mut Self::Builder) {
@@ -301,16 +295,11 @@ impl<R: AppendRow> Append for Vec<R> {
     }
 
     fn finish(builder: &mut Self::Builder, to: &mut Vec<ArrayRef>) {
-        let ends = std::mem::replace(&mut builder.ends, vec![0]);
         let (columns, mut arrays) = (R::columns(), Vec::new());
         R::finish(&mut builder.rows, &mut arrays);
-        let rows = StructArray::new(fields(&columns), arrays, None);
-        to.push(Arc::new(ListArray::new(
-            item(&columns),
-            OffsetBuffer::new(ends.into()),
-            Arc::new(rows),
-            None,
-        )));
+        let rows = Arc::new(StructArray::new(fields(&columns), arrays, None));
+        let ends = OffsetBuffer::from_lengths(builder.lengths.drain(..));
+        to.push(Arc::new(ListArray::new(item(&columns), ends, rows, None)));
     }
 
     fn bytes(rows: &Self) -> usize {

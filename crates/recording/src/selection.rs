@@ -13,7 +13,6 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::vec::Drain;
 
 use ahash::RandomState;
 use arrow_array::RecordBatch;
@@ -26,7 +25,7 @@ use model::{FileKind, FileOpKind, Nanos, Table, Tid};
 use parquet::arrow::arrow_reader::RowSelection;
 
 use crate::Error;
-use crate::cells::{BadRow, ColumnError};
+use crate::cells::BadRow;
 use crate::columns::Projection;
 use crate::events::open;
 use crate::notes::{Notes, fenced};
@@ -149,12 +148,14 @@ summarize! {
     TimeSpan: row, _stretch, _numbers => RowSummary::Span { start: row.start, end: row.end };
 }
 
+/// Takes the summary of each row.
+type Take<'t> = &'t mut dyn FnMut(Result<RowSummary, BadRow>);
+
 /// Makes summaries of batches.
 struct Summarizer {
     projection: Projection,
-    summarize: fn(&mut Self, &RecordBatch) -> Result<(), ColumnError>,
-    /// Those of the batch that was read last.
-    rows: Vec<Result<RowSummary, BadRow>>,
+    /// Hands out the summary of each row of a batch.
+    summarize: fn(&mut Self, &RecordBatch, Take<'_>) -> Result<(), String>,
     stretch: Stretch,
     pool: TextPool,
     numbers: RandomState,
@@ -177,30 +178,18 @@ impl Summarizer {
     }
 
     fn reading<S: Summarize>(stretch: Stretch, numbers: RandomState) -> Self {
-        Self {
-            projection: Projection::of(&S::columns()),
-            summarize: Self::of_batch::<S>,
-            rows: Vec::new(),
-            stretch,
-            pool: TextPool::default(),
-            numbers,
+        let projection = Projection::of(&S::columns());
+        Self { projection, summarize: Self::of_batch::<S>, stretch, pool: TextPool::default(), numbers }
+    }
+
+    /// Only reading is fenced, not what is made of the rows.
+    fn of_batch<S: Summarize>(&mut self, batch: &RecordBatch, take: Take<'_>) -> Result<(), String> {
+        let cells = fenced(|| S::cells(batch, "", false))?.map_err(|error| error.0)?;
+        for i in 0..batch.num_rows() {
+            let row = fenced(|| S::read(&cells, i, &mut self.pool))?;
+            take(row.map(|row| row.summarize(self.stretch, &self.numbers)));
         }
-    }
-
-    fn of_batch<S: Summarize>(&mut self, batch: &RecordBatch) -> Result<(), ColumnError> {
-        let cells = S::cells(batch, "", false)?;
-        let Self { rows, pool, stretch, numbers, .. } = self;
-        let read = |i| Ok(S::read(&cells, i, pool)?.summarize(*stretch, numbers));
-        rows.extend((0..batch.num_rows()).map(read));
         Ok(())
-    }
-
-    /// The summary of each row of a batch. Only reading is fenced, not what is made of them.
-    fn read(&mut self, batch: &RecordBatch) -> Result<Drain<'_, Result<RowSummary, BadRow>>, String> {
-        let summarize = self.summarize;
-        self.rows.clear();
-        fenced(|| summarize(self, batch))?.map_err(|error| error.0)?;
-        Ok(self.rows.drain(..))
     }
 }
 
@@ -232,8 +221,9 @@ pub(crate) fn summaries(
     };
     let (path, batches) = open(part, notes, long)?;
     for batch in batches {
-        let rows = summarizer.read(&batch?).map_err(|why| Error::Part { path: path.clone(), why })?;
-        rows.flatten().for_each(|row| take(&row));
+        let each =
+            (summarizer.summarize)(&mut summarizer, &batch?, &mut |row| row.iter().for_each(&mut *take));
+        each.map_err(|why| Error::Part { path: path.clone(), why })?;
     }
     Ok(())
 }
@@ -253,16 +243,15 @@ pub(crate) fn rows(
         let mut summarizer = Summarizer::new(table, purpose, &numbers);
         for batch in file.read(&summarizer.projection, Rows::OfGroups(groups), SUMMARIES_AT_ONCE)? {
             let Ok(batch) = batch else { return Ok(None) };
-            let Ok(summaries) = summarizer.read(&batch) else { return Ok(None) };
-            for summary in summaries {
+            let each = (summarizer.summarize)(&mut summarizer, &batch, &mut |summary| {
                 match summary.map(|summary| filter.choose(&summary)) {
                     Ok(RowChoice::Edge { kind, gap }) => selected.edge(row, kind, gap),
                     // What is wrong with it is said when it is read.
                     Ok(RowChoice::Read) | Err(_) => selected.read(row),
                 }
                 row += 1;
-            }
-            if selected.last.len() > MAX_KINDS {
+            });
+            if each.is_err() || selected.last.len() > MAX_KINDS {
                 return Ok(None);
             }
         }
@@ -371,14 +360,12 @@ impl SelectedRows {
         self.single.extend(self.last.values().filter(|(_, _, chosen)| !chosen).map(|(row, _, _)| *row));
         self.runs.extend(self.single.into_iter().map(|row| row..row + 1));
         self.runs.sort_unstable_by_key(|run| run.start);
-        let mut merged: Vec<Range<usize>> = Vec::with_capacity(self.runs.len());
-        for run in self.runs {
-            match merged.last_mut().filter(|last| last.end >= run.start) {
-                Some(last) => last.end = last.end.max(run.end),
-                None => merged.push(run),
-            }
-        }
-        merged.into_iter()
+        self.runs.dedup_by(|run, last| {
+            let touches = last.end >= run.start;
+            last.end = if touches { last.end.max(run.end) } else { last.end };
+            touches
+        });
+        self.runs.into_iter()
     }
 }
 

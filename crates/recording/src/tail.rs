@@ -125,7 +125,6 @@ impl Tail {
 
 /// A table and how far it was read.
 struct Lane {
-    table: Table,
     folder: PathBuf,
     /// The number of the part that is being read, or comes next.
     number: u32,
@@ -150,7 +149,6 @@ impl Lane {
     /// A table of the recording at `dir`, from its beginning.
     fn of(table: Table, dir: &Path, notes: &Arc<Notes>) -> Self {
         Self {
-            table,
             folder: folder(table, dir),
             number: 1,
             open: None,
@@ -257,7 +255,8 @@ impl Lane {
         if !parquet.exists() {
             return Ok(None);
         }
-        let whole = ParquetFile::open(&parquet)?.read(&projection(self.table), Rows::All, EVENTS_AT_ONCE)?;
+        let whole =
+            ParquetFile::open(&parquet)?.read(&projection(self.decoder.table), Rows::All, EVENTS_AT_ONCE)?;
         Ok(Some(Open::Whole(parquet, whole)))
     }
 

@@ -1,8 +1,9 @@
 //! A bucket: its list, page by page, and ranges of its objects, a few pieces at a time. Does not keep anything.
 
 use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use futures_util::stream::{StreamExt as _, TryStreamExt as _, iter};
@@ -145,7 +146,8 @@ impl Store {
             if end > range.end {
                 return Err(self.wrong_length(object, &range, end));
             }
-            write_at(to, at, &next).map_err(|source| ErrorKind::Keep { source }.of(self.url(&object.key)))?;
+            to.write_all_at(&next, at)
+                .map_err(|source| ErrorKind::Keep { source }.of(self.url(&object.key)))?;
             at = end;
         }
         if at < range.end { Err(self.wrong_length(object, &range, at)) } else { Ok(()) }
@@ -163,12 +165,6 @@ impl Store {
     fn url(&self, key: &str) -> String {
         Location { bucket: self.bucket.clone(), key: key.to_owned() }.to_string()
     }
-}
-
-/// One thread does all of it and does not wait in between, so that nobody else moves the place.
-fn write_at(mut to: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
-    to.seek(SeekFrom::Start(at))?;
-    to.write_all(bytes)
 }
 
 fn retries() -> RetryConfig {
@@ -211,14 +207,12 @@ const PIECE_BYTES: u64 = 8 << 20;
 pub fn merged(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
     ranges.sort_unstable_by_key(|range| range.start);
-    let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match merged.last_mut().filter(|last| last.end.saturating_add(GAP_BYTES) >= range.start) {
-            Some(last) => last.end = last.end.max(range.end),
-            None => merged.push(range),
-        }
-    }
-    merged
+    ranges.dedup_by(|range, last| {
+        let is_close = last.end.saturating_add(GAP_BYTES) >= range.start;
+        last.end = if is_close { last.end.max(range.end) } else { last.end };
+        is_close
+    });
+    ranges
 }
 
 /// Each range as pieces, one a request.

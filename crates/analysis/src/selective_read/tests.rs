@@ -31,7 +31,7 @@ fn compared(config: &Config, recording: &Recording) -> (Vec<Verdict>, f64) {
         let focus = looked_through(recording, config).unwrap();
         panic!("read whole: {} verdicts, {focus:?}", whole.len())
     });
-    let (verdicts, mut near_summary, read) = judged(config, &mut near);
+    let (verdicts, mut near_summary, read) = judged(config, &mut near.events);
     near.rest().unwrap().add_to(&mut near_summary);
     for (verdict, expected) in verdicts.iter().zip(&whole) {
         assert_eq!(verdict, expected);

@@ -38,13 +38,11 @@ impl Capture {
     /// # Errors
     /// The process is no broker.
     pub fn new(captures: Captures, options: &ReadOptions, stop: Stop) -> Result<Self, Error> {
-        Ok(Self {
-            packets: Packets::Captures(captures),
-            analyzer: analyzer(options)?,
-            stop,
-            found: VecDeque::new(),
-            ended: false,
-        })
+        Ok(Self::of(Packets::Captures(captures), analyzer(options)?, stop))
+    }
+
+    fn of(packets: Packets, analyzer: Analyzer, stop: Stop) -> Self {
+        Self { packets, analyzer, stop, found: VecDeque::new(), ended: false }
     }
 
     /// Reads an interface until it is time to stop: `snaplen` bytes of each packet, or all.
@@ -67,7 +65,7 @@ impl Capture {
             snaplen: snaplen.unwrap_or(config.snaplen),
             ..config
         })?;
-        Ok(Self { packets: Packets::Interface(live), analyzer, stop, found: VecDeque::new(), ended: false })
+        Ok(Self::of(Packets::Interface(live), analyzer, stop))
     }
 
     /// Reads on; there may be no request in it.

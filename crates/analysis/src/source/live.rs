@@ -139,7 +139,8 @@ impl Drop for Live {
 /// A running watch on a broker.
 pub struct Live {
     state: State,
-    broker: Broker,
+    /// The broker, as it was when the watch began.
+    pub broker: Broker,
     /// What is seen and what is not.
     plan: Vec<(String, String)>,
     options: LiveOptions,
@@ -148,7 +149,8 @@ pub struct Live {
     stop: Option<Stop>,
     /// Events taken since the last pause.
     burst: usize,
-    ended: Option<WatchSummary>,
+    /// What was seen and could not be taken in time; what ended early.
+    pub ended: Option<WatchSummary>,
 }
 
 enum State {
@@ -179,11 +181,6 @@ impl Live {
         })
     }
 
-    /// The broker, as it was when the watch began.
-    pub fn broker(&self) -> &Broker {
-        &self.broker
-    }
-
     /// Reports what is in the way of each of several means to see the same; nothing where one of them works.
     pub fn unseen(&self, means: &[&str]) -> Vec<String> {
         if means.iter().any(|purpose| plan::sees(&self.plan, purpose)) {
@@ -202,11 +199,6 @@ impl Live {
     /// Whether only the last events come.
     pub fn is_ending(&self) -> bool {
         !matches!(self.state, State::Watching(_))
-    }
-
-    /// What was seen and could not be taken in time; what ended early.
-    pub fn ended(&self) -> Option<&WatchSummary> {
-        self.ended.as_ref()
     }
 }
 

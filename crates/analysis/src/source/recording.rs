@@ -40,7 +40,7 @@ pub struct Recording {
     _copy: Option<Copy>,
     reading: Reading,
     /// Tables that were asked for, if not all.
-    tables: Option<Vec<Table>>,
+    pub(super) tables: Option<Vec<Table>>,
     /// Read, but Flight Recorder has earlier ones.
     pending: Option<Event>,
     flight_recordings: FlightRecordings,
@@ -72,10 +72,6 @@ impl Recording {
     pub(super) fn of_copy(copy: Copy, options: &ReadOptions) -> Result<Self, Error> {
         let reader = input::open_recording(copy.path()).map_err(named_by_url)?;
         Ok(Self { _copy: Some(copy), ..Self::new(reader, options)? })
-    }
-
-    pub(super) fn with_tables(self, tables: &[Table]) -> Self {
-        Self { tables: Some(tables.to_vec()), ..self }
     }
 
     /// Reads the manifest again, after the recorder has ended.
@@ -143,7 +139,7 @@ impl Recording {
         }
         let read = match &mut self.reading {
             Reading::Events(events) => events.next(),
-            Reading::Selected(selected) => selected.next(),
+            Reading::Selected(selected) => selected.events.next(),
             Reading::Ahead | Reading::Done => None,
         };
         if read.is_none() {
@@ -158,7 +154,7 @@ impl Recording {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.reader.notes();
         notes.extend_from_slice(&self.follow_notes);
-        notes.extend_from_slice(self.flight_recordings.notes());
+        notes.extend_from_slice(&self.flight_recordings.notes);
         notes.extend(recorder::notes(self.reader.manifest(), &self.zone));
         if self.tables.is_some() && !self.any && self.damaged.is_empty() {
             notes.push("the recording holds nothing of this".to_owned());
@@ -200,7 +196,7 @@ impl EventSource for Recording {
     }
 
     fn gaps(&mut self, slower_than: Nanos) -> Gaps {
-        let jvm_seen = !self.flight_recordings.is_none() || self.has(&[Table::LockWaits, Table::JvmPauses]);
+        let jvm_seen = self.flight_recordings.any || self.has(&[Table::LockWaits, Table::JvmPauses]);
         let mut unobservable = plan::missing(self.plan());
         unobservable.push(gaps::unobservable(if jvm_seen { gaps::QUEUES } else { gaps::JVM }));
         let mut notes = self.notes();
@@ -214,7 +210,7 @@ impl EventSource for Recording {
 
     fn select(&mut self, config: &Config) -> bool {
         // Flight Recorder's events may bear on any request.
-        if !self.flight_recordings.is_none() {
+        if self.flight_recordings.any {
             return false;
         }
         let selected = SelectiveRead::of(&self.reader, config);

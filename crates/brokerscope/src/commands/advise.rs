@@ -157,7 +157,14 @@ impl Advise {
         let mut findings = match &self.input {
             Some(input) if is_properties(input) => of_properties(input)?,
             Some(input) => self.of_recording(input)?,
-            None => self.of_running()?,
+            #[cfg(feature = "live")]
+            None => running::collect(self)?,
+            #[cfg(not(feature = "live"))]
+            None => {
+                return usage(
+                    "name a recording or a server.properties: this brokerscope was built without the feature `live`",
+                );
+            }
         };
         let inputs = &mut findings.inputs;
         inputs.slower_than = self.slow.slower_than;
@@ -175,18 +182,6 @@ impl Advise {
         Ok(findings)
     }
 
-    #[cfg(feature = "live")]
-    fn of_running(&self) -> anyhow::Result<Findings> {
-        running::collect(self)
-    }
-
-    #[cfg(not(feature = "live"))]
-    fn of_running(&self) -> anyhow::Result<Findings> {
-        usage(
-            "name a recording or a server.properties: this brokerscope was built without the feature `live`",
-        )
-    }
-
     fn of_recording(&self, input: &Path) -> anyhow::Result<Findings> {
         let options = self.target.read_options(self.presentation.times);
         let mut source = source::open(&[input.to_owned()], &options)?;
@@ -197,7 +192,7 @@ impl Advise {
             add(&mut totals, output);
             Ok::<_, anyhow::Error>(())
         })?;
-        let requests = analysis.summary().requests > 0;
+        let requests = analysis.summary.requests > 0;
         let inputs = recorded_inputs(totals, requests, input, source.recording(), slower_than);
         let gaps = source.gaps(slower_than);
         let losses: Vec<_> = gaps.loss_notes().collect();

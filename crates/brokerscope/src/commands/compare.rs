@@ -87,7 +87,7 @@ impl Run for Compare {
 
     fn run(&self) -> anyhow::Result<()> {
         let mut runs = ComparisonRuns::new(self.slo, &self.apis, &self.topics);
-        runs.filter().check()?;
+        runs.filter.check()?;
         // All are looked for before the first is read, and so are places to write: reading takes time.
         output::check_places([self.output.as_deref(), self.md.as_deref()].into_iter().flatten())?;
         let configurations = configurations::find(&self.configurations, self.skip)?;
@@ -125,7 +125,7 @@ impl Compare {
             Ok::<_, anyhow::Error>(())
         })?;
         let run = counter.into_run();
-        let conclusion = analysis.finish(source.gaps(self.slo), self.slo);
+        let conclusion = analysis.finish(source.gaps(self.slo));
         runs.concluded(&recorded.name(), source.recording(), &conclusion);
         if whole.is_ok() {
             *whole = source.check().map_err(Into::into);

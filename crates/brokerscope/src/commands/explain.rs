@@ -139,13 +139,12 @@ impl Explain {
         let saved = if self.save { Some(self.create_table(&*source)?) } else { None };
         let mut explanation = Explanation { saved, ..Explanation::new(self, pace) };
         let mut analysis = self.analysis(&*source)?;
-        source.select(analysis.config());
+        source.select(&analysis.config);
         analysis.run(&mut *source, &mut |output| match output {
             Output::Verdict(verdict) => explanation.verdict(verdict),
             _ => Ok(()),
         })?;
-        let slower_than = self.scope.slow.slower_than;
-        explanation.finish(&analysis.finish(source.gaps(slower_than), slower_than))?;
+        explanation.finish(&analysis.finish(source.gaps(self.scope.slow.slower_than)))?;
         Ok(source.check()?)
     }
 
@@ -158,10 +157,10 @@ impl Explain {
         let options = self.scope.live_options(self.jvm);
         let options = LiveOptions { interface: Some(interface.to_owned()), ..options };
         let mut live = Live::start(options, Some(stop), self.length.duration)?;
-        let (pid, slow) = (live.broker().pid, self.scope.slow.slower_than);
+        let (pid, slow) = (live.broker.pid, self.scope.slow.slower_than);
         tracing::info!("explaining what takes broker {pid} {slow} or longer{}", self.length.until());
         let mut analysis = self.analysis(&live)?;
-        let mut timeliness = timeliness::Timeliness::new(analysis.config());
+        let mut timeliness = timeliness::Timeliness::new(&analysis.config);
         let mut explanation = Explanation::new(self, Pace::HandedOn);
         analysis.run(&mut live, &mut |output| {
             match output {
@@ -178,7 +177,7 @@ impl Explain {
             Ok::<_, anyhow::Error>(())
         })?;
         let gaps = Gaps { lag: timeliness.conclude(), ..live.gaps(slow) };
-        explanation.finish(&analysis.finish(gaps, slow))
+        explanation.finish(&analysis.finish(gaps))
     }
 
     #[cfg(not(feature = "live"))]
@@ -192,10 +191,11 @@ impl Explain {
         let slower_than = if self.request.is_some() { Nanos::ZERO } else { self.scope.slow.slower_than };
         let wanted = RequestConditions::new(&self.scope.filter, &self.selection, slower_than);
         let config = Config { only_request: self.request, ..source.config(self.scope.slow.slower_than) };
-        let analysis = Analysis::new(config)
-            .only(move |request| wanted.wants(request))
-            .with_cross_check(CrossCheck::read(&self.request_log)?);
-        Ok(if self.why_not { analysis.with_doubts(source.watched()) } else { analysis })
+        let mut analysis = Analysis::new(config);
+        analysis.wanted = Box::new(move |request| wanted.wants(request));
+        analysis.cross_check = CrossCheck::read(&self.request_log)?;
+        analysis.doubts = self.why_not.then(|| source.watched());
+        Ok(analysis)
     }
 
     /// The table of verdicts in the recording that they are about.

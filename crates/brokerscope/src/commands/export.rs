@@ -206,10 +206,10 @@ mod live {
                 "the kernel does not measure BPF programs: that takes CAP_SYS_ADMIN and Linux 5.8"
             );
         }
-        let info = replay::info(&manifest::of_live(live.broker(), live.plan()));
+        let info = replay::info(&manifest::of_live(&live.broker, live.plan()));
         let exporter = args.exporter(live.config(args.service.scope.slow.slower_than), info)?;
         let service = serve(server, exporter, measuring.is_some())?;
-        let pid = live.broker().pid;
+        let pid = live.broker.pid;
         tracing::info!("exporting what is seen of broker {pid}{}", args.service.length.until());
         // Where the kernel does not let it, it does as much.
         let _ = watch::set_sched_batch();

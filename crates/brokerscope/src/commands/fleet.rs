@@ -5,6 +5,7 @@ mod folders;
 
 use std::path::{Path, PathBuf};
 
+use analysis::background::joined;
 use analysis::bucket::{self, Bucket, Columns, Copy};
 use analysis::recorder::partial;
 use analysis::source::check_parts;
@@ -146,7 +147,7 @@ fn say(path: &Path, recording: &Recording) {
 fn add(recording: &Recording, stats: &mut BrokerStats) -> Result<u64, Error> {
     let manifest = recording.manifest();
     if partial::threshold(&manifest.settings).is_some() {
-        stats.files.mark_partial();
+        stats.files.partial = true;
     }
     let (requests, file_ops) = (recording.request_columns()?, recording.file_op_columns()?);
     let (samples, verdicts) = (recording.host_samples(HostStats::is_counted)?, recording.causes()?);
@@ -155,7 +156,7 @@ fn add(recording: &Recording, stats: &mut BrokerStats) -> Result<u64, Error> {
         let others = threads.spawn(move || {
             let samples = each(samples, host, |host: &mut HostStats, sample| host.host_sample(sample));
             let Some(verdicts) = verdicts else { return samples };
-            of_verdicts.mark_saved();
+            of_verdicts.saved = true;
             let count =
                 |of: &mut VerdictStats, (cause, latency): &(Cause, Nanos)| of.verdict(*cause, *latency);
             samples + each(verdicts, of_verdicts, count)
@@ -165,7 +166,7 @@ fn add(recording: &Recording, stats: &mut BrokerStats) -> Result<u64, Error> {
         let damaged = each(file_ops, files, |of: &mut FileStats, op| of.file_op(op));
         damaged + joined(others) + joined(counted)
     });
-    stats.watched += watched(manifest, stats.host.take_span());
+    stats.watched += watched(manifest, stats.host.span.take());
     Ok(damaged)
 }
 
@@ -194,10 +195,6 @@ fn each<T, C>(summaries: Summaries<T>, counter: &mut C, count: impl Fn(&mut C, &
         }
     }
     damaged
-}
-
-fn joined(thread: std::thread::ScopedJoinHandle<'_, u64>) -> u64 {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::Run;
 use crate::args::{Flags, Scope, Source};
 use crate::output::{self, Pace, Stdout};
 use crate::reader::{self, Input, Reader};
-use crate::selection::FunctionName;
+use crate::selection::Pattern;
 
 /// What calls are found in.
 const TABLES: [Table; 5] =
@@ -31,7 +31,7 @@ const REPLAY_REORDER_WINDOW: Nanos = Nanos::from_millis(60_000);
 pub(crate) struct Kernel {
     /// Show only this function; `*` at the end for any more (repeatable).
     #[arg(long = "function", help_heading = "Filter", value_name = "FUNCTION")]
-    functions: Vec<FunctionName>,
+    functions: Vec<Pattern>,
     /// Show only calls for this device, by name or major:minor (repeatable).
     #[arg(long = "device", help_heading = "Filter", value_name = "DEVICE")]
     devices: Vec<String>,

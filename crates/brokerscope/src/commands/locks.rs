@@ -114,9 +114,7 @@ impl Locks {
     /// Shows what is in the JVM's own files, which know nothing of the kernel's side.
     fn read_files(&self) -> anyhow::Result<()> {
         self.refuse_duration()?;
-        let (pace, span, partial) = (Pace::AllThere, None, false);
-        let input = Input { log_dirs: Vec::new(), off_cpu: false, pace, span, partial };
-        let mut rows = Rows::new(self, &input);
+        let mut rows = Rows::new(self, &Input::default());
         let mut notes = Vec::new();
         for path in &self.jfr.jfr {
             let mut taken = Ok(());
@@ -137,10 +135,8 @@ impl Locks {
     }
 
     fn refuse_duration(&self) -> Result<(), Usage> {
-        match self.source.length.duration {
-            Some(_) => Err(Usage::new("--for is for live input; a file is read to its end")),
-            None => Ok(()),
-        }
+        let refusal = |_| Err(Usage::new("--for is for live input; a file is read to its end"));
+        self.source.length.duration.map_or(Ok(()), refusal)
     }
 }
 
@@ -244,16 +240,11 @@ impl<'a> Rows<'a> {
         let stops = |count: &Count| {
             format!("{} of the JVM, the longest {}", format_count_of(count.seen, "stop"), count.longest)
         };
+        let shown =
+            format!("{} shown of {} waits for locks", format_count(waits.shown), format_count(waits.seen));
         let said = match &self.to {
-            To::Waits(_) if pauses.seen > 0 => format!(
-                "{} shown of {} waits for locks; {} (--pauses shows them)",
-                format_count(waits.shown),
-                format_count(waits.seen),
-                stops(pauses)
-            ),
-            To::Waits(_) => {
-                format!("{} shown of {} waits for locks", format_count(waits.shown), format_count(waits.seen))
-            }
+            To::Waits(_) if pauses.seen > 0 => format!("{shown}; {} (--pauses shows them)", stops(pauses)),
+            To::Waits(_) => shown,
             To::Pauses(_) if pauses.seen == 0 => "no stop of the JVM was seen".to_owned(),
             To::Pauses(_) => format!("{} shown of {}", format_count(pauses.shown), stops(pauses)),
         };
@@ -272,14 +263,12 @@ impl Reader for Rows<'_> {
 
     fn finish(mut self, notes: &[String]) -> anyhow::Result<()> {
         self.show(true)?;
-        match &mut self.to {
+        let finished = match &mut self.to {
             To::Waits(report) => report.finish(),
             To::Pauses(report) => report.finish(),
-        }
-        .context(output::CANNOT_WRITE)?;
-        if let Some(flame) = &self.flame {
-            flame.write(notes)?;
-        }
+        };
+        finished.context(output::CANNOT_WRITE)?;
+        self.flame.iter().try_for_each(|flame| flame.write(notes))?;
         self.say();
         output::say_each(notes);
         Ok(())

@@ -14,7 +14,6 @@ use analysis::source::ReadOptions;
 use analysis::{Analysis, EventSource, Output, file_error, input, source};
 use clap::Args;
 use compare::{Part, Setup};
-use model::row_summary::RequestColumns;
 use model::{Event, Nanos, Verdict};
 use page::{Collector, Page, RecordingData, RecordingInfo, html, markdown, perfetto};
 use report::advice::{AdviceReport, Views};
@@ -188,30 +187,20 @@ fn collect(
     slower_than: Nanos,
     compared: Option<&RunCounter<'_>>,
 ) -> anyhow::Result<(RecordingData, Conclusion)> {
-    let mut analysis = Analysis::new(source.config(slower_than)).with_doubts(source.watched());
-    let mut collector = Collector::new(began(source), slower_than);
-    let AdviceTotals { traffic: mut advice_traffic, work: mut advice_work, mut costs } =
-        AdviceTotals::without_files();
-    let mut requests = |requests: &[RequestColumns]| {
-        if let Some(counter) = compared {
-            counter.requests(requests);
-        }
-        for request in requests {
-            advice_traffic.request(request);
-        }
-    };
-    let mut verdict = |verdict: &Verdict| {
-        if let Some(counter) = compared {
-            counter.verdict(verdict);
-        }
-        costs.add(verdict);
-    };
+    let mut analysis = Analysis::new(source.config(slower_than));
+    analysis.doubts = Some(source.watched());
+    let mut page = Collector::new(began(source), slower_than);
+    let mut advice = AdviceTotals::without_files();
     if selected {
-        let (mut traffic, mut work, mut cases) = collector.part();
+        let (mut traffic, mut work, mut cases) = page.part();
+        let AdviceTotals { traffic: advice_traffic, work: advice_work, costs } = &mut advice;
         let totals = Totals {
             requests: &mut |batch| {
-                requests(batch);
+                if let Some(counter) = compared {
+                    counter.requests(batch);
+                }
                 for request in batch {
+                    advice_traffic.request(request);
                     traffic.request(request);
                 }
             },
@@ -223,41 +212,52 @@ fn collect(
         analysis.run_with(source, true, totals, &mut |output| {
             match output {
                 Output::Event(event) => cases.event(event),
-                Output::Verdict(of) => {
-                    verdict(&of);
-                    cases.verdict(&of);
+                Output::Verdict(verdict) => {
+                    counted(compared, &verdict);
+                    costs.add(&verdict);
+                    cases.verdict(&verdict);
                 }
                 Output::Pause(_) => {}
             }
             Ok::<_, anyhow::Error>(())
         })?;
-        collector = Collector::of(traffic, work, cases);
+        page = Collector::of(traffic, work, cases);
     } else {
-        let others = &mut |event: &Event| advice_work.event(event);
-        let totals = Totals { requests: &mut requests, others: Some(others) };
-        analysis.run_with(source, false, totals, &mut |output| {
+        analysis.run(source, &mut |output| {
             match output {
-                Output::Event(event) => collector.event(event),
-                Output::Verdict(of) => {
-                    verdict(&of);
-                    collector.verdict(&of);
+                Output::Event(event) => {
+                    if let (Event::Request(request), Some(counter)) = (event, compared) {
+                        counter.requests(&[(&**request).into()]);
+                    }
+                    advice.event(event);
+                    page.event(event);
+                }
+                Output::Verdict(verdict) => {
+                    counted(compared, &verdict);
+                    advice.verdict(&verdict);
+                    page.verdict(&verdict);
                 }
                 Output::Pause(_) => {}
             }
             Ok::<_, anyhow::Error>(())
         })?;
     }
-    let totals = AdviceTotals { traffic: advice_traffic, work: advice_work, costs };
-    let any = analysis.summary().requests > 0;
-    let conclusion = analysis.finish(source.gaps(slower_than), slower_than);
-    let inputs = recorded_inputs(totals, any, input, source.recording(), slower_than);
+    let any = analysis.summary.requests > 0;
+    let conclusion = analysis.finish(source.gaps(slower_than));
+    let inputs = recorded_inputs(advice, any, input, source.recording(), slower_than);
     let inputs = Inputs { dumps: Err(NO_DUMPS.into()), unsent: Err(NO_SOCKETS.into()), ..inputs };
-    let advice = advice(&inputs, &info.name);
-    Ok((collector.finish(info, &conclusion).advised(&advice), conclusion))
+    let advice = advise(&inputs, &info.name);
+    Ok((page.finish(info, &conclusion).advised(&advice), conclusion))
+}
+
+fn counted(compared: Option<&RunCounter<'_>>, verdict: &Verdict) {
+    if let Some(counter) = compared {
+        counter.verdict(verdict);
+    }
 }
 
 /// What rules say of it. Notes stand elsewhere on the page.
-fn advice(inputs: &Inputs, subject: &str) -> AdviceReport {
+fn advise(inputs: &Inputs, subject: &str) -> AdviceReport {
     AdviceReport {
         subject: subject.to_owned(),
         watched: inputs.costs.as_ref().ok().map(|costs| (costs.window, costs.slow())),

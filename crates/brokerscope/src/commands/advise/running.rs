@@ -120,6 +120,6 @@ fn watch(
     if dropped > 0 {
         notes.push(format!("{dropped} events could not be taken in time and were dropped"));
     }
-    totals.finish(inputs, analysis.summary().requests > 0, None, &NOTHING_SEEN);
+    totals.finish(inputs, analysis.summary.requests > 0, None, &NOTHING_SEEN);
     Ok(())
 }

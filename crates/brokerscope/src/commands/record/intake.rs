@@ -12,13 +12,13 @@ use watch::{EventSink, FlightRecorder};
 #[derive(Clone)]
 pub(super) struct Intake(Arc<Mutex<Inner>>);
 
-struct Inner {
+pub(super) struct Inner {
     rows: recording::Intake,
     /// Decides what is kept, where not everything is.
     flight: Option<FlightRecorder>,
     slower_than: Nanos,
-    counts: Counts,
-    kept: ManifestNotes,
+    pub(super) counts: Counts,
+    pub(super) kept: ManifestNotes,
 }
 
 /// What was seen.
@@ -32,10 +32,10 @@ pub(super) struct Counts {
 
 /// What the manifest says of events that are recorded.
 #[derive(Default)]
-struct ManifestNotes {
+pub(super) struct ManifestNotes {
     /// By kind.
-    losses: BTreeMap<String, u64>,
-    /// Not noted yet.
+    pub(super) losses: BTreeMap<String, u64>,
+    /// What became of the broker's process, not noted yet.
     changes: Vec<BrokerChange>,
 }
 
@@ -65,22 +65,13 @@ impl Intake {
         std::mem::take(&mut self.inner().kept.changes)
     }
 
-    /// What was lost so far, by kind.
-    pub(super) fn losses(&self) -> BTreeMap<String, u64> {
-        self.inner().kept.losses.clone()
-    }
-
-    /// What was seen so far.
-    pub(super) fn counts(&self) -> Counts {
-        self.inner().counts
-    }
-
     /// The flight recorder with what it still holds, where there is one; from now on everything is kept.
     pub(super) fn flight(&self) -> Option<FlightRecorder> {
         self.inner().flight.take()
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    /// What was seen so far; threads that see more wait meanwhile.
+    pub(super) fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -147,7 +138,10 @@ mod tests {
         let mut refused = Vec::new();
         intake.take(vec![loss(3), Event::BrokerChange(change())], &mut |event| refused.push(event.clone()));
         assert_eq!(refused, [Event::BrokerChange(change())]);
-        assert_eq!(intake.losses().into_iter().collect::<Vec<_>>(), [("probe-map-full".to_owned(), 5)]);
+        assert_eq!(
+            intake.inner().kept.losses.clone().into_iter().collect::<Vec<_>>(),
+            [("probe-map-full".to_owned(), 5)]
+        );
         assert!(intake.flight().is_some_and(|flight| flight.finish(&mut |_| ()) == 0));
         assert!(intake.flight().is_none());
         writer.flush().unwrap();

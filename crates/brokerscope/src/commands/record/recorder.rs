@@ -125,7 +125,7 @@ impl Recorder {
             self.manifest.clock.pairs.push(manifest::pair(watch::now()));
         }
         self.manifest.rows = self.writer.rows();
-        self.manifest.losses = self.intake.losses();
+        self.manifest.losses = self.intake.inner().kept.losses.clone();
         let updated = self.writer.update(&self.manifest);
         self.check(updated);
     }
@@ -164,11 +164,11 @@ impl Recorder {
         }
         say_trouble(&ended);
         self.manifest.rows = self.writer.rows();
-        self.manifest.losses = self.intake.losses();
+        self.manifest.losses = self.intake.inner().kept.losses.clone();
         self.writer.finish(&self.manifest).with_context(|| {
             format!("{}: not finished, but readable as far as it goes", args.output.display())
         })?;
-        let Counts { requests, slow, file_ops, journal_commits } = self.intake.counts();
+        let Counts { requests, slow, file_ops, journal_commits } = self.intake.inner().counts;
         tracing::info!(
             "recorded {} ({} took {} or longer), {}, {}; `brokerscope explain {}` says why",
             format_count_of(requests, "request"),

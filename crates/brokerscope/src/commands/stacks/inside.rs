@@ -1,11 +1,8 @@
 //! What a thread is to be inside of: a system call with its variants, or a function. Knows no numbers of calls.
 
-use std::convert::Infallible;
-use std::str::FromStr;
-
 use model::StackTime;
 
-use crate::selection::FunctionName;
+use crate::selection::Pattern;
 
 /// System calls that mean the same to a user, by the one that stands for them.
 const FAMILIES: [(&str, &[&str]); 4] = [
@@ -26,16 +23,14 @@ pub(super) enum Inside {
     /// One of these system calls.
     Call(&'static str, &'static [&'static str]),
     /// A function.
-    Function(FunctionName),
+    Function(Pattern),
 }
 
-impl FromStr for Inside {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+impl From<&str> for Inside {
+    fn from(text: &str) -> Self {
         match FAMILIES.iter().find(|(name, _)| *name == text) {
-            Some(&(name, calls)) => Ok(Self::Call(name, calls)),
-            None => text.parse().map(Self::Function),
+            Some(&(name, calls)) => Self::Call(name, calls),
+            None => Self::Function(text.into()),
         }
     }
 }
@@ -71,7 +66,7 @@ mod tests {
     use super::Inside;
 
     fn inside(what: &str, stack: &str) -> bool {
-        what.parse::<Inside>().unwrap().holds_of(stack)
+        Inside::from(what).holds_of(stack)
     }
 
     #[test]
@@ -102,7 +97,7 @@ mod tests {
             ("vfs_write_[k]", false),
         ] {
             assert_eq!(inside(what, stack), holds, "{what}");
-            assert_eq!(what.parse::<Inside>().unwrap().to_string(), what);
+            assert_eq!(Inside::from(what).to_string(), what);
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn run(args: &Top) -> anyhow::Result<()> {
 }
 
 fn info(args: &Top, source: &Source) -> BrokerInfo {
-    let (pid, id) = (source.broker().pid, source.broker().node_id);
+    let (pid, id) = (source.broker.pid, source.broker.node_id);
     BrokerInfo {
         broker: id
             .map_or_else(|| format!("broker, process {pid}"), |id| format!("broker {id}, process {pid}")),

@@ -92,8 +92,8 @@ fn analyse(
 ) -> Result<(), Interruption> {
     let mut source = source::open_recording(dir, options)?;
     let mut analysis = Analysis::new(source.config(slower_than));
-    source.select(analysis.config());
-    let behind = analysis.config().disorder + analysis.config().lateness + MARK_INTERVAL;
+    source.select(&analysis.config);
+    let behind = analysis.config.disorder + analysis.config.lateness + MARK_INTERVAL;
     let (mut newest, mut marked) = (Nanos::MIN, Nanos::MIN);
     analysis.run(&mut source, &mut |output| {
         let message = match output {
