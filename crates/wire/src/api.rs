@@ -7,7 +7,7 @@ mod table;
 use std::fmt;
 
 use crate::{Error, ErrorKind};
-use layout::{BodyReader, Levels};
+use layout::{BodyReader, Layout, Levels};
 pub use layout::{Number, Values};
 use table::{APIS, Api, NEVER};
 
@@ -80,6 +80,8 @@ const UNSUPPORTED_VERSION: i16 = 35;
 /// How the wanted fields of a response are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseShape {
+    /// Piece by piece, because it may be too large to hold: it brings records, or acknowledges them.
+    Records,
     /// Whole, row by row.
     Rows,
     /// Within its first bytes.
@@ -138,7 +140,9 @@ impl ApiKey {
     /// How an answer of that version is read.
     pub(crate) fn response_shape(self, version: i16) -> ResponseShape {
         let Some(api) = self.api() else { return ResponseShape::None };
-        if layout::has_rows(api.response) {
+        if matches!(self, Self::FETCH | Self::SHARE_FETCH | Self::SHARE_ACKNOWLEDGE) {
+            ResponseShape::Records
+        } else if layout::has_rows(api.response) {
             ResponseShape::Rows
         } else if self.check_version(version).is_err() || layout::is_empty(api.response, version) {
             ResponseShape::None
@@ -174,16 +178,20 @@ impl ApiKey {
         Ok(body.values)
     }
 
-    /// How to read a request piece by piece; none where it does not list partitions.
-    pub(crate) fn request_levels(self, version: i16) -> Result<Option<Levels>, Error> {
-        let flexible = self.check_version(version)?;
-        Ok(self.api().and_then(|api| Levels::of(api.request, version, flexible)))
+    /// How to read a request that lists partitions piece by piece.
+    pub(crate) fn request_levels(self, version: i16) -> Result<Levels, Error> {
+        self.levels(version, |api| api.request)
     }
 
     /// The same of a response.
-    pub(crate) fn response_levels(self, version: i16) -> Result<Option<Levels>, Error> {
+    pub(crate) fn response_levels(self, version: i16) -> Result<Levels, Error> {
+        self.levels(version, |api| api.response)
+    }
+
+    fn levels(self, version: i16, layout: fn(&Api) -> Layout) -> Result<Levels, Error> {
         let flexible = self.check_version(version)?;
-        Ok(self.api().and_then(|api| Levels::of(api.response, version, flexible)))
+        let levels = self.api().and_then(|api| Levels::of(layout(api), version, flexible));
+        levels.ok_or(Error::new(ErrorKind::UnknownApi(self.0), 0))
     }
 }
 

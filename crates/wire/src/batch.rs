@@ -37,7 +37,6 @@ const CRC_FROM_LEGACY: usize = 16;
 /// Attribute bits: 0-2 codec, 3 timestamp type (magic 1 and 2), 4 transactional, 5 control (magic 2).
 const CODEC_MASK: i16 = 0x07;
 const LOG_APPEND_TIME: i16 = 0x08;
-const TRANSACTIONAL: i16 = 0x10;
 const CONTROL: i16 = 0x20;
 
 /// Who set a batch's timestamps.
@@ -187,11 +186,6 @@ impl BatchHeader {
     /// Whether it holds a transaction's end or another control record, not data.
     pub fn is_control(&self) -> bool {
         self.magic == 2 && self.attributes & CONTROL != 0
-    }
-
-    /// Whether it is part of a transaction.
-    pub fn is_transactional(&self) -> bool {
-        self.magic == 2 && self.attributes & TRANSACTIONAL != 0
     }
 
     /// Who set the timestamps.

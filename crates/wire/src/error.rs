@@ -1,9 +1,8 @@
 //! What can be wrong with bytes, and where. Does not know which frame or file they came from.
 
-use std::fmt;
-
 /// Something in the bytes that could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} at byte {at}")]
 pub struct Error {
     /// What is wrong.
     pub kind: ErrorKind,
@@ -12,36 +11,50 @@ pub struct Error {
 }
 
 /// The kinds of [`Error`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The bytes end too early; at least so many more would be needed.
+    #[error("the bytes end, {0} or more are missing")]
     UnexpectedEnd(usize),
     /// A length or count is negative where none may be, or larger than what it measures can be.
+    #[error("a length of {0} cannot be right")]
     BadLength(i64),
     /// A variable-length integer is longer than its type allows.
+    #[error("a variable-length integer is too long")]
     BadVarint,
     /// A string is not UTF-8.
+    #[error("a string is not UTF-8")]
     NotUtf8,
     /// A record batch's or message's magic is none of 0, 1, 2.
+    #[error("a record batch of unknown magic {0}")]
     UnknownMagic(i8),
     /// A codec number that Kafka does not define, or not for this magic.
+    #[error("unknown compression codec {0}")]
     UnknownCodec(u8),
     /// Compressed bytes do not decompress.
+    #[error("compressed records do not decompress")]
     BadCompression,
     /// Decompressing would give more bytes than the caller allows.
+    #[error("compressed records are larger than the limit of {0} bytes")]
     DecompressedTooLarge(usize),
     /// A compressed message set inside a compressed message set.
+    #[error("a compressed message inside a compressed message")]
     NestedCompression,
     /// Bytes are left over after the last field.
+    #[error("bytes are left over after the last field")]
     TrailingBytes,
     /// This version of the API is not known here.
+    #[error("version {0} is not known")]
     UnsupportedVersion(i16),
     /// This API is not known here.
+    #[error("API {0} is not known")]
     UnknownApi(i16),
     /// A field has a value that Kafka never sends.
+    #[error("a field has an impossible value")]
     BadValue,
     /// Larger than this crate holds in memory.
+    #[error("larger than the limit of {0} bytes")]
     TooLarge(usize),
 }
 
@@ -57,34 +70,3 @@ impl Error {
         Self { at: self.at.saturating_add(by), ..self }
     }
 }
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnexpectedEnd(missing) => write!(f, "the bytes end, {missing} or more are missing"),
-            Self::BadLength(length) => write!(f, "a length of {length} cannot be right"),
-            Self::BadVarint => f.write_str("a variable-length integer is too long"),
-            Self::NotUtf8 => f.write_str("a string is not UTF-8"),
-            Self::UnknownMagic(magic) => write!(f, "a record batch of unknown magic {magic}"),
-            Self::UnknownCodec(codec) => write!(f, "unknown compression codec {codec}"),
-            Self::BadCompression => f.write_str("compressed records do not decompress"),
-            Self::DecompressedTooLarge(limit) => {
-                write!(f, "compressed records are larger than the limit of {limit} bytes")
-            }
-            Self::NestedCompression => f.write_str("a compressed message inside a compressed message"),
-            Self::TrailingBytes => f.write_str("bytes are left over after the last field"),
-            Self::UnsupportedVersion(version) => write!(f, "version {version} is not known"),
-            Self::UnknownApi(api_key) => write!(f, "API {api_key} is not known"),
-            Self::BadValue => f.write_str("a field has an impossible value"),
-            Self::TooLarge(limit) => write!(f, "larger than the limit of {limit} bytes"),
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}", self.kind, self.at)
-    }
-}
-
-impl std::error::Error for Error {}

@@ -6,8 +6,17 @@
 
 use crate::{Error, ErrorKind};
 
-/// Kafka's generated code refuses strings longer than this in either form.
-pub const MAX_STRING_BYTES: usize = i16::MAX as usize;
+macro_rules! integers {
+    ($($name:ident)*) => {
+        $(
+            /// The next big-endian number.
+            #[inline]
+            pub fn $name(&mut self) -> Result<$name, Error> {
+                self.array().map($name::from_be_bytes)
+            }
+        )*
+    };
+}
 
 /// Reads primitive values from the front of a slice.
 #[derive(Clone, Copy, Debug)]
@@ -70,41 +79,7 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    /// INT8.
-    #[inline]
-    pub fn i8(&mut self) -> Result<i8, Error> {
-        self.array().map(i8::from_be_bytes)
-    }
-
-    /// One byte.
-    #[inline]
-    pub fn u8(&mut self) -> Result<u8, Error> {
-        self.array().map(u8::from_be_bytes)
-    }
-
-    /// INT16.
-    #[inline]
-    pub fn i16(&mut self) -> Result<i16, Error> {
-        self.array().map(i16::from_be_bytes)
-    }
-
-    /// INT32.
-    #[inline]
-    pub fn i32(&mut self) -> Result<i32, Error> {
-        self.array().map(i32::from_be_bytes)
-    }
-
-    /// INT64.
-    #[inline]
-    pub fn i64(&mut self) -> Result<i64, Error> {
-        self.array().map(i64::from_be_bytes)
-    }
-
-    /// UINT32.
-    #[inline]
-    pub fn u32(&mut self) -> Result<u32, Error> {
-        self.array().map(u32::from_be_bytes)
-    }
+    integers!(i8 u8 i16 i32 i64 u32);
 
     /// UUID: 16 bytes.
     #[inline]
@@ -146,6 +121,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Seven bits a byte, the low ones first, the top bit set in every byte but the last.
+    #[inline]
     fn base128(&mut self, max_bytes: u32) -> Result<u64, Error> {
         let start = self.at;
         let mut value: u64 = 0;
@@ -164,7 +140,9 @@ impl<'a> Reader<'a> {
         Err(Error::new(ErrorKind::BadVarint, start))
     }
 
-    /// The length of a nullable field: i16 or the compact form; none is null.
+    /// The length of a nullable field: i16 or the compact form; none is null. Kafka's generated code refuses longer strings
+    /// in either form.
+    #[inline]
     fn string_length(&mut self, flexible: bool) -> Result<Option<usize>, Error> {
         let at = self.at;
         let length = if flexible { i64::from(self.uvarint()?) - 1 } else { i64::from(self.i16()?) };
@@ -176,6 +154,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A `NULLABLE_STRING`, or its compact form in flexible versions.
+    #[inline]
     pub fn nullable_string(&mut self, flexible: bool) -> Result<Option<&'a str>, Error> {
         let Some(length) = self.string_length(flexible)? else { return Ok(None) };
         let at = self.at;
@@ -184,13 +163,15 @@ impl<'a> Reader<'a> {
     }
 
     /// A STRING, or its compact form in flexible versions. Null is an error.
+    #[inline]
     pub fn string(&mut self, flexible: bool) -> Result<&'a str, Error> {
         let at = self.at;
         self.nullable_string(flexible)?.ok_or(Error::new(ErrorKind::BadLength(-1), at))
     }
 
-    /// The length of `NULLABLE_BYTES` or RECORDS, or of their compact forms; none is null. The bytes
+    /// The length of `NULLABLE_BYTES` or RECORDS, the number of elements of an array, or their compact forms; none is null. The bytes
     /// themselves are left to the caller.
+    #[inline]
     pub fn bytes_length(&mut self, flexible: bool) -> Result<Option<u32>, Error> {
         let at = self.at;
         let length = if flexible { i64::from(self.uvarint()?) - 1 } else { i64::from(self.i32()?) };
@@ -202,6 +183,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `NULLABLE_BYTES` or RECORDS, or their compact forms in flexible versions.
+    #[inline]
     pub fn nullable_bytes(&mut self, flexible: bool) -> Result<Option<&'a [u8]>, Error> {
         match self.bytes_length(flexible)? {
             None => Ok(None),
@@ -209,19 +191,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The number of elements of an array, or of its compact form; none is null. Says nothing about how
-    /// many there really are: never allocate on its word.
-    pub fn nullable_array(&mut self, flexible: bool) -> Result<Option<u32>, Error> {
-        self.bytes_length(flexible)
-    }
-
-    /// The number of elements of an array that may not be null.
+    /// The number of elements of an array that may not be null. Says nothing about how many there really are: never
+    /// allocate on its word.
+    #[inline]
     pub fn array_length(&mut self, flexible: bool) -> Result<u32, Error> {
         let at = self.at;
-        self.nullable_array(flexible)?.ok_or(Error::new(ErrorKind::BadLength(-1), at))
+        self.bytes_length(flexible)?.ok_or(Error::new(ErrorKind::BadLength(-1), at))
     }
 
     /// Passes over tagged fields (KIP-482) where the version is flexible; does nothing where it is not.
+    #[inline]
     pub fn tagged_fields(&mut self, flexible: bool) -> Result<(), Error> {
         if !flexible {
             return Ok(());

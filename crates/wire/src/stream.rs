@@ -4,7 +4,7 @@
 //! Record payloads are passed over, not held: a request of 100 MB costs what its partitions and batch heads
 //! do. Only if message ids are wanted is one batch at a time held, within [`Options`]' bounds; all
 //! other bodies that are decoded are held whole, up to 8 MiB. How chunks are cut does not change what is returned;
-//! how the stream falls into step after a loss is described in `stream/framing/hunt.rs`.
+//! how the stream falls into step after a loss is described in `stream/framing/resync.rs`.
 
 mod frame;
 mod framing;
@@ -81,4 +81,15 @@ pub struct StreamCounts {
     pub skipped_bytes: u64,
     /// Bytes the caller reported missing.
     pub lost_bytes: u64,
+}
+
+impl std::ops::AddAssign for StreamCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.frames += other.frames;
+        self.undecodable += other.undecodable;
+        self.resyncs += other.resyncs;
+        self.sasl_tokens += other.sasl_tokens;
+        self.skipped_bytes += other.skipped_bytes;
+        self.lost_bytes += other.lost_bytes;
+    }
 }

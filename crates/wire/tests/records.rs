@@ -60,7 +60,7 @@ fn a_batch_of_magic_2_by_hand() {
     assert_eq!((header.base_timestamp_ms, header.max_timestamp_ms), (4096, 4101));
     assert_eq!((header.producer_id, header.producer_epoch, header.base_sequence), (9, 1, 3));
     assert_eq!((header.last_offset_delta, header.records()), (1, Some(2)));
-    assert!(header.is_transactional() && !header.is_control() && header.crc_ok(&batch));
+    assert!(header.attributes & 0x10 != 0 && !header.is_control() && header.crc_ok(&batch));
     assert_eq!((header.codec(), header.timestamp_type()), (Ok(Codec::None), TimestampType::Create));
     assert_eq!(records(&batch).unwrap(), [(100, 4096, b"v".to_vec()), (101, 4101, Vec::new())]);
     let mut scratch = Vec::new();

@@ -26,14 +26,8 @@ enum Kind {
     Bytes,
     /// Tagged fields that end a structure inside another.
     Tags,
-    /// An array of plain values.
-    Array(Layout),
-    /// An array of structures.
-    Structs(Layout),
-    /// The same, of which one holds the rows of a topic.
-    Topics(Layout),
-    /// The same, each of which is handed over when it was read.
-    Rows(Layout),
+    /// An array.
+    Array(Elements, Layout),
     /// A number of that many bytes.
     Number(Number, usize),
     Group,
@@ -46,13 +40,27 @@ enum Kind {
     Records,
 }
 
-/// A number that is read, by what it means.
+/// What an array holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Elements {
+    /// Plain values.
+    Plain,
+    /// Structures.
+    Structs,
+    /// Structures, each of which holds the rows of a topic. Not null.
+    Topics,
+    /// Structures, each of which is handed over when it was read. Not null.
+    Rows,
+}
+
+/// A number that is read, by what it means. The low bits of those of requests and of those of responses are the same: no
+/// body has both, so they share their places in [`Values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
-    /// How long the broker throttled the client, in milliseconds.
-    ThrottleMs,
-    /// Kafka's error code for the request as a whole; 0 is none.
-    ErrorCode,
+    /// The partition's number.
+    Partition,
+    /// The fetch session, 0 for none (KIP-227).
+    SessionId,
     /// What a coordinator's key names (`FindCoordinator`).
     KeyType,
     /// 0, 1 or -1 (all).
@@ -67,18 +75,18 @@ pub enum Number {
     MaxBytes,
     /// 0 reads uncommitted, 1 committed records.
     IsolationLevel,
-    /// The fetch session, 0 for none (KIP-227).
-    SessionId,
     /// The number of the request in its session; 0 starts one, -1 is without.
     SessionEpoch,
-    /// The partition's number.
-    Partition,
+    /// The first offset wanted.
+    FetchOffset,
+    /// How long the broker throttled the client, in milliseconds.
+    ThrottleMs = 18,
+    /// Kafka's error code for the request as a whole; 0 is none.
+    ErrorCode,
     /// Kafka's error code for a partition or topic.
     PartitionError,
     /// Kafka's error code for what a `ShareFetch` acknowledged.
     AcknowledgeError,
-    /// The first offset wanted.
-    FetchOffset,
     /// The offset of the first record as appended, or -1.
     BaseOffset,
     /// When the broker appended the records, if the topic uses `LogAppendTime`; else -1.
@@ -89,18 +97,21 @@ pub enum Number {
     LogStartOffset,
 }
 
-const NUMBERS: usize = Number::LogStartOffset as usize + 1;
+impl Number {
+    /// Places of numbers in [`Values`].
+    const PLACES: usize = Self::FetchOffset as usize + 1;
+
+    fn place(self) -> usize {
+        self as usize & 15
+    }
+}
 
 /// The constants that [`super::table`] spells layouts with.
 pub(super) mod spelling {
-    use super::{Field, Kind, Layout, Number};
+    use super::{Elements, Field, Kind, Layout, Number};
 
     const fn field(kind: Kind) -> Field {
         Field { kind, since: 0, until: i16::MAX }
-    }
-
-    const fn number(number: Number, bytes: usize) -> Field {
-        field(Kind::Number(number, bytes))
     }
 
     impl Field {
@@ -113,26 +124,42 @@ pub(super) mod spelling {
         pub(in crate::api) const fn until(self, until: i16) -> Self {
             Self { until, ..self }
         }
-
-        pub(in crate::api) const fn between(self, since: i16, until: i16) -> Self {
-            Self { since, until, ..self }
-        }
     }
 
-    pub(in crate::api) const fn array(element: Layout) -> Field {
-        field(Kind::Array(element))
+    macro_rules! arrays {
+        ($($name:ident $elements:ident;)*) => {
+            $(pub(in crate::api) const fn $name(element: Layout) -> Field {
+                field(Kind::Array(Elements::$elements, element))
+            })*
+        };
     }
+    arrays! { array Plain; structs Structs; topics Topics; rows Rows; }
 
-    pub(in crate::api) const fn structs(element: Layout) -> Field {
-        field(Kind::Structs(element))
+    macro_rules! numbers {
+        ($($name:ident $number:ident $bytes:literal;)*) => {
+            $(pub(in crate::api) const $name: Field = field(Kind::Number(Number::$number, $bytes));)*
+        };
     }
-
-    pub(in crate::api) const fn topics(element: Layout) -> Field {
-        field(Kind::Topics(element))
-    }
-
-    pub(in crate::api) const fn rows(element: Layout) -> Field {
-        field(Kind::Rows(element))
+    numbers! {
+        KEY_TYPE KeyType 1;
+        THROTTLE ThrottleMs 4;
+        ERROR ErrorCode 2;
+        ACKS Acks 2;
+        TIMEOUT TimeoutMs 4;
+        MAX_WAIT MaxWaitMs 4;
+        MIN_BYTES MinBytes 4;
+        MAX_BYTES MaxBytes 4;
+        ISOLATION_LEVEL IsolationLevel 1;
+        SESSION_ID SessionId 4;
+        SESSION_EPOCH SessionEpoch 4;
+        PARTITION Partition 4;
+        PARTITION_ERROR PartitionError 2;
+        ACKNOWLEDGE_ERROR AcknowledgeError 2;
+        FETCH_OFFSET FetchOffset 8;
+        BASE_OFFSET BaseOffset 8;
+        LOG_APPEND_TIME LogAppendTimeMs 8;
+        HIGH_WATERMARK HighWatermark 8;
+        LOG_START_OFFSET LogStartOffset 8;
     }
 
     pub(in crate::api) const INT8: Field = field(Kind::Fixed(1));
@@ -146,35 +173,16 @@ pub(super) mod spelling {
     pub(in crate::api) const GROUP: Field = field(Kind::Group);
     pub(in crate::api) const TRANSACTION: Field = field(Kind::Transaction);
     pub(in crate::api) const KEY: Field = field(Kind::Key);
-    pub(in crate::api) const KEY_TYPE: Field = number(Number::KeyType, 1);
     pub(in crate::api) const TOPIC_NAME: Field = field(Kind::TopicName);
     pub(in crate::api) const NULLABLE_TOPIC_NAME: Field = field(Kind::NullableTopicName);
     pub(in crate::api) const TOPIC_ID: Field = field(Kind::TopicId);
     pub(in crate::api) const RECORDS: Field = field(Kind::Records);
-    pub(in crate::api) const THROTTLE: Field = number(Number::ThrottleMs, 4);
-    pub(in crate::api) const ERROR: Field = number(Number::ErrorCode, 2);
-    pub(in crate::api) const ACKS: Field = number(Number::Acks, 2);
-    pub(in crate::api) const TIMEOUT: Field = number(Number::TimeoutMs, 4);
-    pub(in crate::api) const MAX_WAIT: Field = number(Number::MaxWaitMs, 4);
-    pub(in crate::api) const MIN_BYTES: Field = number(Number::MinBytes, 4);
-    pub(in crate::api) const MAX_BYTES: Field = number(Number::MaxBytes, 4);
-    pub(in crate::api) const ISOLATION_LEVEL: Field = number(Number::IsolationLevel, 1);
-    pub(in crate::api) const SESSION_ID: Field = number(Number::SessionId, 4);
-    pub(in crate::api) const SESSION_EPOCH: Field = number(Number::SessionEpoch, 4);
-    pub(in crate::api) const PARTITION: Field = number(Number::Partition, 4);
-    pub(in crate::api) const PARTITION_ERROR: Field = number(Number::PartitionError, 2);
-    pub(in crate::api) const ACKNOWLEDGE_ERROR: Field = number(Number::AcknowledgeError, 2);
-    pub(in crate::api) const FETCH_OFFSET: Field = number(Number::FetchOffset, 8);
-    pub(in crate::api) const BASE_OFFSET: Field = number(Number::BaseOffset, 8);
-    pub(in crate::api) const LOG_APPEND_TIME: Field = number(Number::LogAppendTimeMs, 8);
-    pub(in crate::api) const HIGH_WATERMARK: Field = number(Number::HighWatermark, 8);
-    pub(in crate::api) const LOG_START_OFFSET: Field = number(Number::LogStartOffset, 8);
 }
 
 /// What was read of a body so far. Of what stands in every row, the last one's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Values<'a> {
-    numbers: [i64; NUMBERS],
+    numbers: [i64; Number::PLACES],
     /// Which of them were read: a bit each.
     known: u32,
     /// The topic's name, where the version has one.
@@ -216,7 +224,7 @@ impl<'a> Values<'a> {
     #[inline]
     pub fn number(&self, number: Number) -> Option<i64> {
         let known = self.known & 1 << number as u32 != 0;
-        self.numbers.get(number as usize).copied().filter(|_| known)
+        self.numbers.get(number.place()).copied().filter(|_| known)
     }
 
     /// A number of at most four bytes.
@@ -259,63 +267,46 @@ impl<'a> BodyReader<'a> {
 
     /// Reads the fields of a layout; hands over the values at the end of each row.
     pub(crate) fn read<F: FnMut(&Values<'a>)>(&mut self, layout: Layout, row: &mut F) -> Result<(), Error> {
-        let version = self.version;
+        let Self { mut reader, version, flexible, .. } = *self;
         for field in layout.iter().filter(|field| field.is_in(version)) {
-            let (reader, values, flexible) = (&mut self.reader, &mut self.values, self.flexible);
             match field.kind {
                 Kind::Fixed(bytes) => drop(reader.take(bytes)?),
                 Kind::String => drop(reader.nullable_string(flexible)?),
                 Kind::Bytes => drop(reader.nullable_bytes(flexible)?),
                 Kind::Tags => reader.tagged_fields(flexible)?,
-                Kind::Array(element) => {
+                Kind::Array(elements, layout) => {
+                    let count = match elements {
+                        Elements::Plain | Elements::Structs => reader.bytes_length(flexible)?.unwrap_or(0),
+                        Elements::Topics | Elements::Rows => reader.array_length(flexible)?,
+                    };
+                    self.reader = reader;
                     // Every element takes at least a byte: a count that lies ends with the bytes.
-                    for _ in 0..reader.nullable_array(flexible)?.unwrap_or(0) {
-                        self.read(element, row)?;
+                    for _ in 0..count {
+                        self.read(layout, row)?;
+                        self.reader.tagged_fields(flexible && elements != Elements::Plain)?;
+                        if elements == Elements::Rows {
+                            row(&self.values);
+                        }
                     }
-                }
-                Kind::Structs(element) => {
-                    let count = reader.nullable_array(flexible)?.unwrap_or(0);
-                    self.structs(count, element, row)?;
-                }
-                Kind::Topics(element) => {
-                    let count = reader.array_length(flexible)?;
-                    self.structs(count, element, row)?;
-                }
-                Kind::Rows(element) => {
-                    for _ in 0..reader.array_length(flexible)? {
-                        self.structs(1, element, row)?;
-                        row(&self.values);
-                    }
+                    reader = self.reader;
                 }
                 Kind::Number(number, bytes) => {
                     let value = reader.int(bytes)?;
-                    if let Some(place) = values.numbers.get_mut(number as usize) {
+                    if let Some(place) = self.values.numbers.get_mut(number.place()) {
                         *place = value;
-                        values.known |= 1 << number as u32;
+                        self.values.known |= 1 << number as u32;
                     }
                 }
-                Kind::Group => values.group.add(reader.nullable_string(flexible)?),
-                Kind::Transaction => values.transaction.add(reader.nullable_string(flexible)?),
-                Kind::Key => values.key.add(reader.nullable_string(flexible)?),
-                Kind::TopicName => values.topic_name = Some(reader.string(flexible)?),
-                Kind::NullableTopicName => values.topic_name = reader.nullable_string(flexible)?,
-                Kind::TopicId => values.topic_id = Some(reader.uuid()?),
-                Kind::Records => values.records = reader.nullable_bytes(flexible)?,
+                Kind::Group => self.values.group.add(reader.nullable_string(flexible)?),
+                Kind::Transaction => self.values.transaction.add(reader.nullable_string(flexible)?),
+                Kind::Key => self.values.key.add(reader.nullable_string(flexible)?),
+                Kind::TopicName => self.values.topic_name = Some(reader.string(flexible)?),
+                Kind::NullableTopicName => self.values.topic_name = reader.nullable_string(flexible)?,
+                Kind::TopicId => self.values.topic_id = Some(reader.uuid()?),
+                Kind::Records => self.values.records = reader.nullable_bytes(flexible)?,
             }
         }
-        Ok(())
-    }
-
-    fn structs<F: FnMut(&Values<'a>)>(
-        &mut self,
-        count: u32,
-        element: Layout,
-        row: &mut F,
-    ) -> Result<(), Error> {
-        for _ in 0..count {
-            self.read(element, row)?;
-            self.reader.tagged_fields(self.flexible)?;
-        }
+        self.reader = reader;
         Ok(())
     }
 }
@@ -340,11 +331,19 @@ pub(super) fn is_empty(layout: Layout, version: i16) -> bool {
 
 /// Whether a layout is of a whole body, and not only of as much of it as somebody wants.
 pub(super) fn has_rows(layout: Layout) -> bool {
-    layout.iter().any(|field| matches!(field.kind, Kind::Topics(_) | Kind::Rows(_)))
+    inner(layout).is_some()
+}
+
+/// Where topics or their rows stand, and how each is laid out.
+fn inner(layout: Layout) -> Option<(usize, Layout)> {
+    layout.iter().enumerate().find_map(|(at, field)| match field.kind {
+        Kind::Array(Elements::Topics | Elements::Rows, inner) => Some((at, inner)),
+        _ => None,
+    })
 }
 
 /// The layout of a body that lists topics and their partitions, cut where it can be read piece by piece.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Levels {
     pub(crate) version: i16,
     pub(crate) flexible: bool,
@@ -359,26 +358,14 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Of no body.
-    pub(crate) const NONE: Self = Self {
-        version: 0,
-        flexible: false,
-        top: &[],
-        topic: &[],
-        partition: &[],
-        has_records: false,
-        partition_end: &[],
-        end: &[],
-    };
+    /// Whether nothing but its number stands before a partition's records.
+    #[inline]
+    pub(crate) fn has_bare_partitions(&self) -> bool {
+        matches!(self.partition, [Field { kind: Kind::Number(Number::Partition, 4), .. }])
+    }
 
     pub(super) fn of(layout: Layout, version: i16, flexible: bool) -> Option<Self> {
         let split = |layout: Layout, at: usize| Some((layout.get(..at)?, layout.get(at + 1..)?));
-        let inner = |layout: Layout| {
-            layout.iter().enumerate().find_map(|(at, field)| match field.kind {
-                Kind::Topics(inner) | Kind::Rows(inner) => Some((at, inner)),
-                _ => None,
-            })
-        };
         let (at, topics) = inner(layout)?;
         let (top, end) = split(layout, at)?;
         let (at, rows) = inner(topics)?;

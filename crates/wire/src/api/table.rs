@@ -73,20 +73,20 @@ apis! {
   [THROTTLE.since(3), structs(&[INT32, STRING, INT32, STRING.since(1)]), STRING.since(2), INT32.since(1),
     rows(&[PARTITION_ERROR, TOPIC_NAME.until(11), NULLABLE_TOPIC_NAME.since(12), TOPIC_ID.since(10),
     INT8.since(1), structs(&[INT16, INT32, INT32, INT32.since(7), array(&[INT32]), array(&[INT32]),
-    array(&[INT32]).since(5)]), INT32.since(8)]), INT32.between(8, 10), ERROR.since(13)];
+    array(&[INT32]).since(5)]), INT32.since(8)]), INT32.since(8).until(10), ERROR.since(13)];
 4 LEADER_AND_ISR 0..=7 4 [] [ERROR];
 5 STOP_REPLICA 0..=4 2 [] [ERROR];
 6 UPDATE_METADATA 0..=8 6 [] [ERROR];
 7 CONTROLLED_SHUTDOWN 0..=3 3 [] [ERROR];
 8 OFFSET_COMMIT 0..=10 8
-  [GROUP, INT32.since(1), STRING.since(1), STRING.since(7), INT64.between(2, 4), structs(&[STRING.until(9),
-    UUID.since(10), structs(&[INT32, INT64, INT32.since(6), INT64.between(1, 1), STRING])])]
+  [GROUP, INT32.since(1), STRING.since(1), STRING.since(7), INT64.since(2).until(4), structs(&[STRING.until(9),
+    UUID.since(10), structs(&[INT32, INT64, INT32.since(6), INT64.since(1).until(1), STRING])])]
   [THROTTLE.since(3)];
 9 OFFSET_FETCH 0..=10 6
   [GROUP.until(7), structs(&[STRING.until(7), array(&[INT32]).until(7), GROUP.since(8), STRING.since(9),
     INT32.since(9), structs(&[STRING.until(9), UUID.since(10), array(&[INT32])]).since(8)]), INT8.since(7)]
-  [THROTTLE.since(3), structs(&[STRING, structs(&[INT32, INT64, INT32.since(5), STRING, INT16])]).between(2, 7),
-    ERROR.between(2, 7)];
+  [THROTTLE.since(3), structs(&[STRING, structs(&[INT32, INT64, INT32.since(5), STRING, INT16])]).since(2).until(7),
+    ERROR.since(2).until(7)];
 10 FIND_COORDINATOR 0..=6 3
   [KEY.until(3), KEY_TYPE.since(1), array(&[KEY]).since(4)]
   [THROTTLE.since(1), ERROR.until(3)];

@@ -1,35 +1,21 @@
 //! Frames as [`crate::stream`] returns them. Does not decode.
 
-use std::fmt;
-
-use super::walk::MAX_KEPT_BYTES;
 use crate::api::{Number, Values};
 use crate::{ApiKey, BatchHeader, Error, ErrorKind};
 
 /// What could not be read of a frame or of a partition in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Bytes that mattered were missing from the stream.
+    #[error("{0} bytes were not captured")]
     Lost(u64),
     /// Bytes were missing in the header: the client id may not be known, and nothing of the body is.
+    #[error("{0} bytes were not captured, from the request's header on")]
     HeadLost(u64),
     /// The bytes are not what the protocol says. Offsets count from the frame's first byte, its size field.
+    #[error("{0}")]
     Malformed(Error),
 }
-
-impl fmt::Display for FrameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lost(bytes) => write!(f, "{bytes} bytes were not captured"),
-            Self::HeadLost(bytes) => {
-                write!(f, "{bytes} bytes were not captured, from the request's header on")
-            }
-            Self::Malformed(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for FrameError {}
 
 /// A topic as the wire names it.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,6 +50,11 @@ impl Clone for TopicRef {
 }
 
 impl TopicRef {
+    /// What a copy of it takes besides its own size.
+    pub(super) fn name_bytes(&self) -> usize {
+        if let Self::Name(name) = self { name.len() } else { 0 }
+    }
+
     /// Takes over the topic of a row, reusing the name's buffer.
     #[inline]
     pub(super) fn set(&mut self, values: &Values<'_>) {
@@ -206,8 +197,24 @@ impl Partition {
     /// The longest message id that is kept whole.
     pub const MAX_MESSAGE_ID_BYTES: usize = 256;
 
-    /// Takes over a row's values, and clears what an earlier frame left, but for the topic.
-    pub(super) fn restart(&mut self, values: &Values<'_>, bytes: u32) {
+    /// Clears what an earlier frame left, but for the topic.
+    #[inline]
+    pub(super) fn clear(&mut self, bytes: u32, records: Option<u64>) {
+        self.partition = 0;
+        self.fetch_offset = None;
+        self.error_code = 0;
+        (self.base_offset, self.log_append_time_ms) = (-1, -1);
+        (self.high_watermark, self.log_start_offset) = (-1, -1);
+        (self.bytes, self.records) = (bytes, records);
+        self.batches.clear();
+        self.batches_omitted = 0;
+        self.message_ids.clear();
+        self.error = None;
+    }
+
+    /// Takes over a row's values.
+    #[inline]
+    pub(super) fn set(&mut self, values: &Values<'_>) {
         let offset = |number| values.number(number).unwrap_or(-1);
         // A ShareFetch may acknowledge as well: the fetch's own error comes first.
         let errors = [Number::PartitionError, Number::AcknowledgeError]
@@ -219,12 +226,6 @@ impl Partition {
         self.log_append_time_ms = offset(Number::LogAppendTimeMs);
         self.high_watermark = offset(Number::HighWatermark);
         self.log_start_offset = offset(Number::LogStartOffset);
-        self.bytes = bytes;
-        self.batches.clear();
-        self.batches_omitted = 0;
-        self.records = None;
-        self.message_ids.clear();
-        self.error = None;
     }
 
     /// Adds a batch; at most `limit` heads are kept.
@@ -244,44 +245,84 @@ impl Partition {
     }
 }
 
-/// Sets `partitions` to the rows of a whole body, reusing their buffers; at most [`MAX_KEPT_BYTES`] of them.
-pub(super) struct RowFiller<'p> {
-    partitions: &'p mut Vec<Partition>,
+/// What is kept of one body: more partitions or message ids than fit are an error.
+const MAX_KEPT_BYTES: usize = 8 << 20;
+/// How many partitions' buffers are kept for later bodies.
+const MAX_POOLED_PARTITIONS: usize = 1024;
+
+/// Fills a body's list of partitions, within [`MAX_KEPT_BYTES`]. An earlier body's partitions stay in the list until it is
+/// finished, so that their buffers are used again where they are.
+#[derive(Default)]
+pub(super) struct PartitionFiller {
     filled: usize,
-    bytes: usize,
+    kept_bytes: usize,
+    pool: Vec<Partition>,
 }
 
-impl<'p> RowFiller<'p> {
-    pub(super) fn new(partitions: &'p mut Vec<Partition>) -> Self {
-        Self { partitions, filled: 0, bytes: 0 }
+impl PartitionFiller {
+    pub(super) fn begin(&mut self) {
+        (self.filled, self.kept_bytes) = (0, 0);
     }
 
-    /// Adds a row with a copy of its topic's name, while there is room.
-    pub(super) fn add(&mut self, values: &Values<'_>) {
-        let name_bytes = values.topic_name.map_or(0, str::len);
-        self.bytes = self.bytes.saturating_add(size_of::<Partition>() + name_bytes);
-        if self.bytes > MAX_KEPT_BYTES {
-            return;
+    /// Counts what is kept of the body.
+    pub(super) fn keep(&mut self, bytes: usize) -> Result<(), Error> {
+        self.kept_bytes = self.kept_bytes.saturating_add(bytes);
+        if self.kept_bytes <= MAX_KEPT_BYTES {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::TooLarge(MAX_KEPT_BYTES), 0))
         }
-        if self.filled == self.partitions.len() {
-            self.partitions.push(Partition::default());
-        }
-        if let Some(partition) = self.partitions.get_mut(self.filled) {
-            partition.topic.set(values);
-            partition.restart(values, 0);
+    }
+
+    /// The next partition, as an earlier body left it; its topic's name is that long.
+    pub(super) fn add<'p>(
+        &mut self,
+        partitions: &'p mut Vec<Partition>,
+        name_bytes: usize,
+    ) -> Result<&'p mut Partition, Error> {
+        self.keep(size_of::<Partition>() + name_bytes)?;
+        if self.filled == partitions.len() {
+            partitions.push(self.pool.pop().unwrap_or_default());
         }
         self.filled += 1;
+        self.last(partitions).ok_or(Error::new(ErrorKind::TooLarge(MAX_KEPT_BYTES), 0))
     }
 
-    /// # Errors
-    /// There were too many rows: none is kept.
-    pub(super) fn finish(self) -> Result<(), Error> {
-        if self.bytes > MAX_KEPT_BYTES {
-            *self.partitions = Vec::new();
-            return Err(Error::new(ErrorKind::TooLarge(MAX_KEPT_BYTES), 0));
+    /// The partition that was added last.
+    pub(super) fn last<'p>(&self, partitions: &'p mut [Partition]) -> Option<&'p mut Partition> {
+        partitions.get_mut(self.filled.checked_sub(1)?)
+    }
+
+    /// Leaves in the list what was added.
+    pub(super) fn finish(&mut self, partitions: &mut Vec<Partition>) {
+        if self.filled < partitions.len() {
+            let room = MAX_POOLED_PARTITIONS.saturating_sub(self.pool.len());
+            self.pool.extend(partitions.drain(self.filled..).take(room));
         }
-        self.partitions.truncate(self.filled);
-        Ok(())
+    }
+
+    /// Sets `partitions` to the rows that `read` hands out of a whole body; to none if they are too many.
+    pub(super) fn fill<V>(
+        &mut self,
+        partitions: &mut Vec<Partition>,
+        read: impl FnOnce(&mut dyn FnMut(&Values<'_>)) -> Result<V, Error>,
+    ) -> Result<V, Error> {
+        self.begin();
+        let mut kept = Ok(());
+        let values = read(&mut |values: &Values<'_>| {
+            if kept.is_ok() {
+                kept = self.add(partitions, values.topic_name.map_or(0, str::len)).map(|partition| {
+                    partition.topic.set(values);
+                    partition.clear(0, None);
+                    partition.set(values);
+                });
+            }
+        })?;
+        if kept.is_err() {
+            *partitions = Vec::new();
+        }
+        self.finish(partitions);
+        kept.map(|()| values)
     }
 }
 

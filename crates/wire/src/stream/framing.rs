@@ -1,7 +1,6 @@
 //! Cuts a direction's bytes into frames, however they are chunked. Knows neither headers nor bodies: a
-//! [`Direction`] reads those. How bodies are handed to it is in `framing/body.rs`, how the next frame is
-//! found out of step in `framing/hunt.rs`, what missing bytes do in `framing/loss.rs`, what stands between
-//! frames in `framing/tokens.rs`, what is known by `framing/tls.rs` to be none.
+//! [`Direction`] reads those. How the next frame is found out of step, what missing bytes do and what stands between
+//! frames is in `framing/resync.rs`.
 
 use std::ops::RangeInclusive;
 

@@ -1,7 +1,7 @@
 //! Requests, one after the other, out of a direction's bytes. Decodes headers of all, bodies of Produce,
 //! Fetch and share groups, and of others the groups and transactions they name.
 
-use super::frame::{RowFiller, set_optional_text};
+use super::frame::{PartitionFiller, set_optional_text};
 use super::framing::{Cut, Direction, Framing, Head, Scrutiny, Span, Step, judge_head};
 use super::walk::{BodyWalk, MAX_ELEMENT_BYTES, Origin, starts_as_produce};
 use super::{
@@ -40,6 +40,7 @@ impl<T: Copy> RequestStream<T> {
             walk: BodyWalk::new(Origin::Client),
             spare: ProduceBody::default(),
             spare_fetch: FetchBody::default(),
+            filler: PartitionFiller::default(),
             spare_ids: RequestIdsBody::default(),
         };
         Self { framing: Framing::new(start), decoder }
@@ -88,6 +89,7 @@ struct RequestDecoder<T> {
     spare: ProduceBody,
     /// The same of Fetch.
     spare_fetch: FetchBody,
+    filler: PartitionFiller,
     /// The same of those that name something.
     spare_ids: RequestIdsBody,
 }
@@ -121,7 +123,7 @@ impl<T: Copy> RequestDecoder<T> {
         let end = reader.at();
         let left = (size as usize + 4).saturating_sub(end);
         if searching && api_key == ApiKey::PRODUCE {
-            let Some(levels) = api_key.request_levels(api_version)? else { return Ok(None) };
+            let levels = api_key.request_levels(api_version)?;
             let is_sound =
                 starts_as_produce(&levels, reader.rest(), left).map_err(|error| error.shifted(end))?;
             return Ok(Some(end).filter(|_| is_sound));
@@ -159,16 +161,20 @@ impl<T: Copy> RequestDecoder<T> {
             RequestBody::Ids(body) => self.spare_ids = body,
             RequestBody::Other => {}
         }
-        match header.api_key.request_levels(header.api_version) {
+        let (api_key, version) = (header.api_key, header.api_version);
+        let opened = match api_key {
+            ApiKey::PRODUCE => self.walk.begin(api_key, version),
+            _ => api_key.check_version(version).map(drop),
+        };
+        match opened {
             Err(error) => frame.error = Some(FrameError::Malformed(error.shifted(4))),
-            Ok(Some(levels)) if header.api_key == ApiKey::PRODUCE => {
+            Ok(()) if api_key == ApiKey::PRODUCE => {
                 let mut body = std::mem::take(&mut self.spare);
-                self.walk.begin(levels, &mut body.partitions);
                 body.transactional_id.iter_mut().for_each(String::clear);
                 (body.acks, body.timeout_ms) = (None, 0);
                 frame.body = RequestBody::Produce(body);
             }
-            Ok(_) => {}
+            Ok(()) => {}
         }
     }
 
@@ -190,9 +196,9 @@ impl<T: Copy> RequestDecoder<T> {
         let Some(frame) = &mut self.frame else { return Ok(()) };
         let (api_key, version) = (frame.api_key, frame.api_version);
         if api_key.names_partitions() {
-            let mut rows = RowFiller::new(&mut self.spare_fetch.partitions);
-            let values = api_key.read_request(bytes, version, |values| rows.add(values))?;
-            rows.finish()?;
+            let values = self
+                .filler
+                .fill(&mut self.spare_fetch.partitions, |row| api_key.read_request(bytes, version, row))?;
             set_fetch(&mut self.spare_fetch, &values);
             frame.body = RequestBody::Fetch(std::mem::take(&mut self.spare_fetch));
         } else {
@@ -314,6 +320,9 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
     fn end(&mut self, last: T) {
         let Some(frame) = &mut self.frame else { return };
         frame.last = last;
+        if let RequestBody::Produce(body) = &mut frame.body {
+            self.walk.finish(&mut body.partitions);
+        }
         let unfinished = frame.error.is_none()
             && match &frame.body {
                 RequestBody::Produce(_) => !self.walk.is_done(),

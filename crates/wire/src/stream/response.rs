@@ -1,7 +1,7 @@
 //! Responses, one after the other, out of a direction's bytes. Decodes those to Produce, Fetch, Metadata and share
 //! groups, and of all others how long the client was throttled and the error code.
 
-use super::frame::RowFiller;
+use super::frame::PartitionFiller;
 use super::framing::{Cut, Direction, Framing, Head, Scrutiny, Span, Step, judge_head};
 use super::walk::{BodyWalk, Origin};
 use super::{
@@ -33,8 +33,10 @@ impl<T: Copy> ResponseStream<T> {
             options,
             frame: None,
             asked: None,
+            shape: ResponseShape::None,
             is_read: false,
             spare: Vec::new(),
+            filler: PartitionFiller::default(),
             walk: BodyWalk::new(Origin::Broker),
             spare_fetch: FetchResponseBody::default(),
         };
@@ -85,23 +87,21 @@ struct ResponseDecoder<T> {
     frame: Option<ResponseFrame<T>>,
     /// What the current frame answers.
     asked: Option<(ApiKey, i16)>,
+    shape: ResponseShape,
     /// Whether its throttle time and error code were read, where no more of it is.
     is_read: bool,
     /// Partitions of earlier frames, for their buffers.
     spare: Vec<Partition>,
+    filler: PartitionFiller,
     walk: BodyWalk,
     /// The Fetch body's buffers while the frame has another body.
     spare_fetch: FetchResponseBody,
 }
 
 impl<T> ResponseDecoder<T> {
-    fn shape(&self) -> ResponseShape {
-        self.asked.map_or(ResponseShape::None, |(api_key, version)| api_key.response_shape(version))
-    }
-
     /// Whether something of the body is wanted that was not read.
     fn is_wanted(&self) -> bool {
-        self.shape() != ResponseShape::None && !self.is_read
+        self.shape != ResponseShape::None && !self.is_read
     }
 
     /// Keeps the buffers of the last frame, and prepares for the body of the one that begins.
@@ -111,17 +111,15 @@ impl<T> ResponseDecoder<T> {
             Some(ResponseBody::Fetch(body)) => self.spare_fetch = body,
             _ => {}
         }
-        let Some((api_key, version)) = self.asked.filter(|(api_key, _)| brings_records(*api_key)) else {
-            return;
-        };
-        match api_key.response_levels(version) {
-            Ok(Some(levels)) => {
+        let asked = self.asked;
+        self.shape = asked.map_or(ResponseShape::None, |(api_key, version)| api_key.response_shape(version));
+        let (ResponseShape::Records, Some((api_key, version))) = (self.shape, asked) else { return };
+        match self.walk.begin(api_key, version) {
+            Ok(()) => {
                 let mut body = std::mem::take(&mut self.spare_fetch);
-                self.walk.begin(levels, &mut body.partitions);
                 body.session_id = 0;
                 frame.body = ResponseBody::Fetch(body);
             }
-            Ok(None) => {}
             Err(error) => frame.error = Some(FrameError::Malformed(error)),
         }
     }
@@ -158,9 +156,8 @@ impl<T> ResponseDecoder<T> {
         let (Some(frame), Some((api_key, version))) = (&mut self.frame, self.asked) else { return Ok(()) };
         let values = match api_key {
             ApiKey::PRODUCE => {
-                let mut rows = RowFiller::new(&mut self.spare);
-                let values = api_key.read_response(bytes, version, |values| rows.add(values))?;
-                rows.finish()?;
+                let values =
+                    self.filler.fill(&mut self.spare, |row| api_key.read_response(bytes, version, row))?;
                 let (throttle_ms, partitions) =
                     (values.int(Number::ThrottleMs), std::mem::take(&mut self.spare));
                 frame.body = ResponseBody::Produce { throttle_ms, partitions };
@@ -182,11 +179,6 @@ impl<T> ResponseDecoder<T> {
         self.is_read = true;
         Ok(())
     }
-}
-
-/// Whether such a response may be too large to hold: it brings records, or acknowledges them.
-fn brings_records(api_key: ApiKey) -> bool {
-    matches!(api_key, ApiKey::FETCH | ApiKey::SHARE_FETCH | ApiKey::SHARE_ACKNOWLEDGE)
 }
 
 /// The largest response that a search believes in. A wrong guess costs as many bytes.
@@ -266,10 +258,8 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
 
     fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
         let missing = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(bytes.len());
-        let result = match self.decoder.shape() {
-            ResponseShape::Rows if self.decoder.asked.is_some_and(|(api_key, _)| brings_records(api_key)) => {
-                return self.decoder.walk(bytes, left, at);
-            }
+        let result = match self.decoder.shape {
+            ResponseShape::Records => return self.decoder.walk(bytes, left, at),
             ResponseShape::Front => return self.decoder.front(bytes),
             ResponseShape::None => Ok(()),
             _ if left > MAX_BODY_BYTES as u64 => Err(Error::new(ErrorKind::TooLarge(MAX_BODY_BYTES), 0)),
@@ -298,6 +288,9 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         let unread = self.decoder.is_wanted();
         let Some(frame) = &mut self.decoder.frame else { return };
         frame.last = last;
+        if let ResponseBody::Fetch(body) = &mut frame.body {
+            self.decoder.walk.finish(&mut body.partitions);
+        }
         let unfinished = match &frame.body {
             ResponseBody::Fetch(_) => !self.decoder.walk.is_done(),
             ResponseBody::Other => unread,

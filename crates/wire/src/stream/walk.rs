@@ -2,20 +2,18 @@
 //! bytes come: a Produce request's, and the responses to Fetch, `ShareFetch` and `ShareAcknowledge`. Passes over records, unless
 //! message ids in them are wanted.
 
+use super::frame::PartitionFiller;
 use super::framing::Step;
 use super::{FrameError, Options, Partition, TopicRef};
-use crate::api::layout::{BodyReader, Layout, Levels};
+use crate::api::layout::{BodyReader, Levels};
 use crate::api::{Number, Values};
 use crate::batch::BatchHeader;
+use crate::reader::Reader;
 use crate::record::message_ids;
-use crate::{Error, ErrorKind};
+use crate::{ApiKey, Error, ErrorKind};
 
 /// No element but a batch is larger than this: two strings and tagged fields.
 pub(super) const MAX_ELEMENT_BYTES: usize = 128 << 10;
-/// What is kept of one body: more partitions or message ids than fit are an error.
-pub(super) const MAX_KEPT_BYTES: usize = 8 << 20;
-/// How many partitions' buffers are kept for later bodies.
-const MAX_POOLED_PARTITIONS: usize = 1024;
 /// Larger scratch space is given back.
 const KEEP_SCRATCH_BYTES: usize = 256 << 10;
 
@@ -45,6 +43,8 @@ pub(super) enum Origin {
 /// The state of one body, and buffers that live on from body to body.
 pub(super) struct BodyWalk {
     origin: Origin,
+    /// The API and version that `levels` are of.
+    is_of: Option<(ApiKey, i16)>,
     levels: Levels,
     stage: Stage,
     topics_left: u32,
@@ -52,8 +52,7 @@ pub(super) struct BodyWalk {
     /// Bytes of the current partition's records from the next batch on.
     records_left: u64,
     topic: TopicRef,
-    kept_bytes: usize,
-    pool: Vec<Partition>,
+    filler: PartitionFiller,
     scratch: Vec<u8>,
 }
 
@@ -61,27 +60,39 @@ impl BodyWalk {
     pub(super) fn new(origin: Origin) -> Self {
         Self {
             origin,
-            levels: Levels::NONE,
+            is_of: None,
+            levels: Levels::default(),
             stage: Stage::Done,
             topics_left: 0,
             partitions_left: 0,
             records_left: 0,
             topic: TopicRef::Name(String::new()),
-            kept_bytes: 0,
-            pool: Vec::new(),
+            filler: PartitionFiller::default(),
             scratch: Vec::new(),
         }
     }
 
-    /// A body begins; `partitions` are those of an earlier one.
-    pub(super) fn begin(&mut self, levels: Levels, partitions: &mut Vec<Partition>) {
-        (self.levels, self.stage) = (levels, Stage::Top);
-        (self.kept_bytes, self.records_left) = (0, 0);
-        let room = MAX_POOLED_PARTITIONS.saturating_sub(self.pool.len());
-        self.pool.extend(partitions.drain(..).take(room));
+    /// A body of this API and version begins, if it is one that lists partitions. Its list is to be that of an earlier body,
+    /// which gives it its buffers.
+    pub(super) fn begin(&mut self, api_key: ApiKey, version: i16) -> Result<(), Error> {
+        if self.is_of != Some((api_key, version)) {
+            self.levels = match self.origin {
+                Origin::Client => api_key.request_levels(version),
+                Origin::Broker => api_key.response_levels(version),
+            }?;
+            self.is_of = Some((api_key, version));
+        }
+        (self.stage, self.records_left) = (Stage::Top, 0);
+        self.filler.begin();
         if self.scratch.capacity() > KEEP_SCRATCH_BYTES {
             self.scratch = Vec::new();
         }
+        Ok(())
+    }
+
+    /// The frame ends: its partitions are those that were read.
+    pub(super) fn finish(&mut self, partitions: &mut Vec<Partition>) {
+        self.filler.finish(partitions);
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -132,48 +143,77 @@ impl BodyWalk {
         bytes: &[u8],
         left: u64,
     ) -> Result<usize, Error> {
-        let (levels, flexible) = (self.levels, self.levels.flexible);
-        let mut body = BodyReader::new(bytes, levels.version, flexible);
-        let mut read = |layout: Layout| body.read(layout, &mut |_| {});
+        let Levels { version, flexible, .. } = self.levels;
+        let layout = match self.stage {
+            Stage::Top => self.levels.top,
+            Stage::Topic => self.levels.topic,
+            Stage::Partition if self.levels.has_bare_partitions() => {
+                let mut reader = Reader::new(bytes);
+                let number = reader.i32()?;
+                self.begin_partition(partitions, &mut reader, left)?.partition = number;
+                return Ok(reader.at());
+            }
+            Stage::Partition => self.levels.partition,
+            _ => return self.read_end(bytes),
+        };
+        let mut body = BodyReader::new(bytes, version, flexible);
+        body.read(layout, &mut |_| {})?;
         match self.stage {
             Stage::Top => {
-                read(levels.top)?;
                 self.topics_left = body.reader.array_length(flexible)?;
                 top(&body.values);
                 self.stage = Stage::Topic;
             }
             Stage::Topic => {
-                read(levels.topic)?;
                 self.partitions_left = body.reader.array_length(flexible)?;
                 self.topic.set(&body.values);
                 self.topics_left -= 1;
                 self.stage = Stage::Partition;
             }
-            Stage::Partition => {
-                read(levels.partition)?;
-                let bytes =
-                    if levels.has_records { body.reader.bytes_length(flexible)?.unwrap_or(0) } else { 0 };
-                if u64::from(bytes) > left.saturating_sub(body.reader.at() as u64) {
-                    return Err(body.reader.error(ErrorKind::BadLength(bytes.into())));
-                }
-                self.add_partition(partitions, &body.values, bytes)?;
-                self.partitions_left -= 1;
-                self.records_left = u64::from(bytes);
-                self.stage = Stage::Batch;
-            }
-            end => {
-                let (layout, next) = match end {
-                    Stage::PartitionEnd => (levels.partition_end, Stage::Partition),
-                    Stage::TopicEnd => (&[][..], Stage::Topic),
-                    Stage::End => (levels.end, Stage::Done),
-                    _ => return Err(body.reader.error(ErrorKind::TrailingBytes)),
-                };
-                read(layout)?;
-                body.reader.tagged_fields(flexible)?;
-                self.stage = next;
-            }
+            _ => self.begin_partition(partitions, &mut body.reader, left)?.set(&body.values),
         }
         Ok(body.reader.at())
+    }
+
+    /// Adds a partition, whose records `reader` stands at.
+    fn begin_partition<'p>(
+        &mut self,
+        partitions: &'p mut Vec<Partition>,
+        reader: &mut Reader<'_>,
+        left: u64,
+    ) -> Result<&'p mut Partition, Error> {
+        let Levels { flexible, has_records, .. } = self.levels;
+        let bytes = if has_records { reader.bytes_length(flexible)?.unwrap_or(0) } else { 0 };
+        if u64::from(bytes) > left.saturating_sub(reader.at() as u64) {
+            return Err(reader.error(ErrorKind::BadLength(bytes.into())));
+        }
+        let partition = self.filler.add(partitions, self.topic.name_bytes())?;
+        partition.topic.clone_from(&self.topic);
+        partition.clear(bytes, has_records.then_some(0));
+        self.partitions_left -= 1;
+        self.records_left = u64::from(bytes);
+        self.stage = Stage::Batch;
+        Ok(partition)
+    }
+
+    /// Reads what ends a partition, a topic or the body.
+    fn read_end(&mut self, bytes: &[u8]) -> Result<usize, Error> {
+        let Levels { version, flexible, .. } = self.levels;
+        let (layout, next) = match self.stage {
+            Stage::PartitionEnd => (self.levels.partition_end, Stage::Partition),
+            Stage::TopicEnd => (&[][..], Stage::Topic),
+            Stage::End => (self.levels.end, Stage::Done),
+            _ => return Err(Error::new(ErrorKind::TrailingBytes, 0)),
+        };
+        let mut reader = Reader::new(bytes);
+        if !layout.is_empty() {
+            let mut body = BodyReader::new(bytes, version, flexible);
+            body.read(layout, &mut |_| {})?;
+            reader = body.reader;
+        }
+        reader.tagged_fields(flexible)?;
+        self.stage = next;
+        Ok(reader.at())
     }
 
     /// Moves on from stages that take no bytes.
@@ -193,34 +233,8 @@ impl BodyWalk {
         }
     }
 
-    fn keep(&mut self, bytes: usize) -> Result<(), Error> {
-        self.kept_bytes = self.kept_bytes.saturating_add(bytes);
-        if self.kept_bytes <= MAX_KEPT_BYTES {
-            Ok(())
-        } else {
-            Err(Error::new(ErrorKind::TooLarge(MAX_KEPT_BYTES), 0))
-        }
-    }
-
-    fn add_partition(
-        &mut self,
-        partitions: &mut Vec<Partition>,
-        values: &Values<'_>,
-        bytes: u32,
-    ) -> Result<(), Error> {
-        let name_bytes = if let TopicRef::Name(name) = &self.topic { name.len() } else { 0 };
-        self.keep(size_of::<Partition>() + name_bytes)?;
-        partitions.push(self.pool.pop().unwrap_or_default());
-        if let Some(partition) = partitions.last_mut() {
-            partition.topic.clone_from(&self.topic);
-            partition.restart(values, bytes);
-            partition.records = self.levels.has_records.then_some(0);
-        }
-        Ok(())
-    }
-
     fn batch(&mut self, partitions: &mut [Partition], bytes: &[u8], at: usize, options: &Options) -> Step {
-        let Some(partition) = partitions.last_mut() else { return Step::Rest };
+        let Some(partition) = self.filler.last(partitions) else { return Step::Rest };
         let window = bytes.get(..usize::try_from(self.records_left).unwrap_or(usize::MAX)).unwrap_or(bytes);
         let error = match BatchHeader::parse(window) {
             Ok(header) if u64::from(header.length_bytes) <= self.records_left => {
@@ -295,7 +309,7 @@ impl BodyWalk {
         let result = message_ids(batch, name, limit, &mut scratch, |id| {
             let id = id.get(..Partition::MAX_MESSAGE_ID_BYTES).unwrap_or(id);
             let text = String::from_utf8_lossy(id);
-            match self.keep(size_of::<String>() + text.len()) {
+            match self.filler.keep(size_of::<String>() + text.len()) {
                 Ok(()) => partition.message_ids.push(text.into_owned()),
                 full => kept = full,
             }
@@ -324,7 +338,7 @@ impl BodyWalk {
         if self.stage != Stage::Batch {
             return None;
         }
-        let partition = partitions.last_mut()?;
+        let partition = self.filler.last(partitions)?;
         let held_bytes = held.len() as u64;
         let ahead = (skip + self.records_left).checked_sub(held_bytes)?.checked_sub(n)?;
         partition.fail(FrameError::Lost(n));
