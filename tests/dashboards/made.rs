@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use model::api_key::{self, FETCH, PRODUCE};
 use model::{
     BlockIo, Device, Direction, Event, HostSample, HostScope, JvmPause, JvmPauseKind, Lock, LockKind,
     LockSource, LockWait, Loss, LossKind, Nanos, Partition, Request,
@@ -38,7 +39,7 @@ pub(crate) fn recording(directory: &Path, seconds: i64) {
     let begin = Nanos::from_millis(1_795_000_000_000);
     for tick in 0..seconds * 20 {
         let now = begin + Nanos(tick * TICK.0);
-        let mut events = vec![request(0, tick, now), request(1, tick, now), read(tick, now)];
+        let mut events = vec![request(PRODUCE, tick, now), request(FETCH, tick, now), read(tick, now)];
         if tick % 20 == 19 {
             events.extend(SAMPLES.iter().map(|sample| host(sample, now)));
             events.extend([lock_wait(now), pause(now), loss(now)]);
@@ -75,21 +76,21 @@ fn request(api_key: i16, tick: i64, now: Nanos) -> Event {
         head_of_line: Some(Nanos::ZERO),
         data: None,
         api_key,
-        api: if api_key == 0 { "PRODUCE" } else { "FETCH" },
+        api: api_key::name(api_key),
         api_version: 11,
         correlation_id: tick as i32,
         client_id: Some(Arc::from("billing")),
         client: "10.0.0.7:41234".parse().unwrap(),
         broker: "10.0.0.1:9092".parse().unwrap(),
-        request_bytes: if api_key == 0 { 4_200 } else { 100 },
-        response_bytes: Some(if api_key == 0 { 80 } else { 4_100 }),
+        request_bytes: if api_key == PRODUCE { 4_200 } else { 100 },
+        response_bytes: Some(if api_key == PRODUCE { 80 } else { 4_100 }),
         sequence: None,
         response_sequence: None,
-        acks: (api_key == 0).then_some(1),
+        acks: (api_key == PRODUCE).then_some(1),
         transactional_id: None,
         group_id: None,
-        min_bytes: (api_key == 1).then_some(1),
-        max_wait_ms: (api_key == 1).then_some(500),
+        min_bytes: (api_key == FETCH).then_some(1),
+        max_wait_ms: (api_key == FETCH).then_some(500),
         throttle_ms: Some(if tick % 10 == 9 { 20 } else { 0 }),
         error_code: None,
         error: None,

@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use model::{
     Batch, BatchHead, BlockIo, Device, Direction, Event, FileKind, FileOp, FileOpKind, JournalCommit,
     JvmPause, JvmPauseKind, Nanos, OffCpu, Partition, Request, SocketOp, SocketOpKind, TopicPartition,
+    api_key,
 };
 use recording::{Manifest, Writer, WriterOptions};
 use serde_json::Value;
@@ -352,8 +353,8 @@ impl ReportedLoad {
             end: Some(Nanos(served.end)),
             head_of_line: Some(Nanos(served.head_of_line)),
             data: None,
-            api_key: 0,
-            api: "PRODUCE",
+            api_key: api_key::PRODUCE,
+            api: api_key::name(api_key::PRODUCE),
             api_version: 12,
             correlation_id: served.number as i32,
             client_id: Some(client_id),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use model::{
     Batch, BatchHead, Device, Event, FileKind, FileOp, FileOpKind, HostSample, HostScope, JournalCommit,
-    Nanos, OffCpu, Partition, Request, SocketOp, SocketOpKind, TopicPartition,
+    Nanos, OffCpu, Partition, Request, SocketOp, SocketOpKind, TopicPartition, api_key,
 };
 use recording::{Manifest, Writer, WriterOptions};
 
@@ -352,8 +352,8 @@ impl Day {
             end: Some(Nanos(served.end)),
             head_of_line: Some(Nanos::ZERO),
             data: None,
-            api_key: 0,
-            api: "PRODUCE",
+            api_key: api_key::PRODUCE,
+            api: api_key::name(api_key::PRODUCE),
             api_version: 12,
             correlation_id: served.number as i32,
             client_id,

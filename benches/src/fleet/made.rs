@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use model::api_key::{self, FETCH, PRODUCE};
 use model::{
     Batch, BatchHead, Device, Event, FileKind, FileOp, FileOpKind, HostSample, HostScope, Nanos, Partition,
     Request, TopicPartition,
@@ -32,8 +33,6 @@ const READAHEAD_BYTES: u64 = 12_288;
 /// What the devices serve that nobody's operation on a file is the reason for.
 const OTHER_DEVICE_READS: i64 = 45;
 const BATCH_BYTES: u64 = 16_000;
-const PRODUCE: i16 = 0;
-const FETCH: i16 = 1;
 
 /// The broker that reads state files, and the first of them.
 pub(crate) const READS_STATE: usize = 4;
@@ -211,7 +210,7 @@ impl SyntheticData {
             topic_partition: Some(of),
             ..self.op(FileOpKind::Write, file, FileKind::Log, bytes, (start, end))
         };
-        let request = self.request(PRODUCE, "PRODUCE", partition, (at, end + 300 * MICRO));
+        let request = self.request(PRODUCE, partition, (at, end + 300 * MICRO));
         [Event::FileOp(Box::new(write)), request]
     }
 
@@ -235,7 +234,7 @@ impl SyntheticData {
             readahead_bytes: Some(0),
             ..self.op(FileOpKind::Sendfile, file, FileKind::Log, bytes, span)
         };
-        let request = self.request(FETCH, "FETCH", partition, (at, at + 600 * MICRO));
+        let request = self.request(FETCH, partition, (at, at + 600 * MICRO));
         [Event::FileOp(Box::new(sent)), request]
     }
 
@@ -282,7 +281,7 @@ impl SyntheticData {
         }
     }
 
-    fn request(&self, api_key: i16, api: &'static str, partition: Partition, span: (i64, i64)) -> Event {
+    fn request(&self, api_key: i16, partition: Partition, span: (i64, i64)) -> Event {
         Event::Request(Box::new(Request {
             arrival: Nanos(span.0),
             arrival_end: Nanos(span.0 + 50 * MICRO),
@@ -291,7 +290,7 @@ impl SyntheticData {
             head_of_line: Some(Nanos(0)),
             data: None,
             api_key,
-            api,
+            api: api_key::name(api_key),
             api_version: 11,
             correlation_id: self.offset as i32,
             client_id: Some(Arc::clone(&self.names.client)),

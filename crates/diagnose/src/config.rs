@@ -1,6 +1,6 @@
 //! What the engine is asked for, and its bounds.
 
-use model::Nanos;
+use model::{Nanos, api_key};
 
 /// The JVM's flight recorder hands its threads' buffers on once a second, reports a wait when it has ended, and is read
 /// several times a second.
@@ -9,25 +9,25 @@ const JVM_LATENESS: Nanos = Nanos::from_millis(3_000);
 /// What a broker answers as soon as it can, but for a fetch's wait for data, which is no slowness. Of others that
 /// cannot be told: members of groups wait for each other (`JoinGroup`, `SyncGroup`), a raft leader or a share group's for
 /// what there is to fetch, and what an administrator asks for takes as long as it takes.
-const JUDGED: [&str; 18] = [
-    "PRODUCE",
-    "FETCH",
-    "LIST_OFFSETS",
-    "METADATA",
-    "OFFSET_COMMIT",
-    "OFFSET_FETCH",
-    "FIND_COORDINATOR",
-    "HEARTBEAT",
-    "LEAVE_GROUP",
-    "DESCRIBE_GROUPS",
-    "LIST_GROUPS",
-    "API_VERSIONS",
-    "INIT_PRODUCER_ID",
-    "OFFSET_FOR_LEADER_EPOCH",
-    "ADD_PARTITIONS_TO_TXN",
-    "ADD_OFFSETS_TO_TXN",
-    "END_TXN",
-    "TXN_OFFSET_COMMIT",
+const JUDGED: [i16; 18] = [
+    api_key::PRODUCE,
+    api_key::FETCH,
+    api_key::LIST_OFFSETS,
+    api_key::METADATA,
+    api_key::OFFSET_COMMIT,
+    api_key::OFFSET_FETCH,
+    api_key::FIND_COORDINATOR,
+    api_key::HEARTBEAT,
+    api_key::LEAVE_GROUP,
+    api_key::DESCRIBE_GROUPS,
+    api_key::LIST_GROUPS,
+    api_key::API_VERSIONS,
+    api_key::INIT_PRODUCER_ID,
+    api_key::OFFSET_FOR_LEADER_EPOCH,
+    api_key::ADD_PARTITIONS_TO_TXN,
+    api_key::ADD_OFFSETS_TO_TXN,
+    api_key::END_TXN,
+    api_key::TXN_OFFSET_COMMIT,
 ];
 
 /// How the engine works. Every bound is a ceiling on memory or delay, never on correctness: what falls
@@ -69,7 +69,7 @@ impl Config {
             max_events: 1_000_000,
             file_ops_observed: true,
             only_request: None,
-            apis: JUDGED.to_vec(),
+            apis: JUDGED.map(api_key::name).to_vec(),
             stages_of: Vec::new(),
         }
     }

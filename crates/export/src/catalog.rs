@@ -10,7 +10,8 @@ use model::{Cause, FileKind, JvmPauseKind, LossKind, Stage, TcpEventKind};
 use crate::label::OTHER;
 
 /// The APIs whose stages and topics are reported: of others, next to nothing is seen inside the broker.
-pub(crate) const APIS: [&str; 2] = ["PRODUCE", "FETCH"];
+pub(crate) const APIS: [&str; 2] =
+    [model::api_key::name(model::api_key::PRODUCE), model::api_key::name(model::api_key::FETCH)];
 
 /// How a metric behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

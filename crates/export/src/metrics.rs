@@ -151,7 +151,7 @@ impl Metrics {
             registry
                 .observe_with(Metric::Duration, &[api], (latency, at), |value| Exemplar::of(request, value));
         }
-        if request.api == "PRODUCE" {
+        if request.api_key == model::api_key::PRODUCE {
             // With magic 2 what one partition is sent is one record batch, before, one message set.
             for batch in request.partitions.iter().filter(|batch| batch.bytes > 0) {
                 registry.observe(Metric::BatchBytes, &[], f64::from(batch.bytes));

@@ -72,7 +72,7 @@ impl Topics {
                 continue;
             }
             registry.count(Metric::TopicRequests, &[&label, api], 1);
-            if let (true, Some(latency)) = (api == APIS[0], request.latency()) {
+            if let (true, Some(latency)) = (request.api_key == model::api_key::PRODUCE, request.latency()) {
                 registry.observe_time(Metric::TopicProduce, &[&label], latency);
             }
         }

@@ -1,15 +1,47 @@
-//! Keys of Kafka's requests by their names (`ApiKeys.java`), as [`crate::Request::api_key`] holds them: those that
-//! something is known of besides the name. `wire` has all of them.
+//! Kafka's APIs that something is known of besides the name: their keys, as [`crate::Request::api_key`] holds them, and names
+//! (`ApiKeys.java`). `wire` has all APIs, and a test of `capture` holds that both say the same.
 
-/// `PRODUCE`.
-pub const PRODUCE: i16 = 0;
-/// `FETCH`.
-pub const FETCH: i16 = 1;
-/// `JOIN_GROUP`.
-pub const JOIN_GROUP: i16 = 11;
-/// `SYNC_GROUP`.
-pub const SYNC_GROUP: i16 = 14;
-/// `ADD_PARTITIONS_TO_TXN`: partitions are added to a transaction, or verified to be in it.
-pub const ADD_PARTITIONS_TO_TXN: i16 = 24;
-/// `SHARE_FETCH`.
-pub const SHARE_FETCH: i16 = 78;
+macro_rules! apis {
+    ($($key:literal $name:ident;)*) => {
+        $(#[doc = concat!("`", stringify!($name), "`.")] pub const $name: i16 = $key;)*
+
+        /// Keys, each with Kafka's name of the API.
+        pub const NAMES: &[(i16, &str)] = &[$(($key, stringify!($name))),*];
+    };
+}
+
+apis! {
+    0 PRODUCE;
+    1 FETCH;
+    2 LIST_OFFSETS;
+    3 METADATA;
+    8 OFFSET_COMMIT;
+    9 OFFSET_FETCH;
+    10 FIND_COORDINATOR;
+    11 JOIN_GROUP;
+    12 HEARTBEAT;
+    13 LEAVE_GROUP;
+    14 SYNC_GROUP;
+    15 DESCRIBE_GROUPS;
+    16 LIST_GROUPS;
+    18 API_VERSIONS;
+    22 INIT_PRODUCER_ID;
+    23 OFFSET_FOR_LEADER_EPOCH;
+    24 ADD_PARTITIONS_TO_TXN;
+    25 ADD_OFFSETS_TO_TXN;
+    26 END_TXN;
+    28 TXN_OFFSET_COMMIT;
+    78 SHARE_FETCH;
+}
+
+/// Kafka's name of an API; `UNKNOWN` of one that is not among [`NAMES`].
+pub const fn name(api_key: i16) -> &'static str {
+    let mut left = NAMES;
+    while let [(key, name), rest @ ..] = left {
+        if *key == api_key {
+            return name;
+        }
+        left = rest;
+    }
+    "UNKNOWN"
+}

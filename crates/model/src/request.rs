@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::api_key::{FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP};
+use crate::api_key::{FETCH, JOIN_GROUP, PRODUCE, SHARE_FETCH, SYNC_GROUP};
 use crate::row_summary::RequestColumns;
 use crate::{Nanos, TopicId};
 
@@ -83,7 +83,7 @@ impl Request {
             end: None,
             head_of_line: None,
             data: None,
-            api_key: 0,
+            api_key: PRODUCE,
             api: "",
             api_version: 0,
             correlation_id: 0,

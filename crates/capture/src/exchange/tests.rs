@@ -121,3 +121,10 @@ fn a_client_id_cut_off_by_a_snap_length_costs_no_row() {
         assert_eq!((analyzer.counters().other_connections, analyzer.counters().resyncs), (0, 0));
     }
 }
+
+#[test]
+fn the_keys_that_the_model_knows_are_those_of_the_wire() {
+    for &(key, name) in model::api_key::NAMES {
+        assert_eq!((wire::ApiKey(key).name(), model::api_key::name(key)), (name, name));
+    }
+}

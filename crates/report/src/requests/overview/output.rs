@@ -405,7 +405,7 @@ impl<W: Write> Tables<W> {
                 "long poll: the fetch waited for data, and none came, or less than it wanted",
             ),
             (
-                any(|kind, _| kind.hold.is_none() && kind.api == "FETCH"),
+                any(|kind, _| kind.hold.is_none() && kind.api == model::api_key::name(model::api_key::FETCH)),
                 "FETCH brought data; its wait for them is left out where packets tell when they were produced",
             ),
             (
