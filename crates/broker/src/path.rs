@@ -21,6 +21,11 @@ pub fn partition_of(directory: &str) -> Option<TopicPartition> {
         .find_map(|suffix| directory.strip_suffix(suffix))
         .and_then(|named| named.rsplit_once('.'))
         .map_or(directory, |(name, _unique)| name);
+    partition(name)
+}
+
+/// `topic-0`.
+pub(crate) fn partition(name: &str) -> Option<TopicPartition> {
     let (topic, partition) = name.rsplit_once('-')?;
     let is_number = !partition.is_empty() && partition.bytes().all(|digit| digit.is_ascii_digit());
     let partition = partition.parse().ok().filter(|_| is_number)?;

@@ -24,7 +24,7 @@ use crate::Error;
 /// A line holds the request and the response without records, but with every partition. Longer ones are left out.
 const LONGEST_LINE: u64 = 16 << 20;
 /// At most so many requests are kept: some 120 bytes each.
-const MOST_REQUESTS: usize = 10_000_000;
+const MAX_REQUESTS: usize = 10_000_000;
 /// The first bytes of a gzip file: RFC 1952.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// What a line says before the JSON.
@@ -94,7 +94,7 @@ impl RequestLog {
             let whole = line.last() == Some(&b'\n');
             if !whole && read as u64 == LONGEST_LINE {
                 self.left_out += 1;
-                skip_line(&mut input)?;
+                input.skip_until(b'\n')?;
             } else if let Some(json) = json_of(&line) {
                 match request_of(json) {
                     Some(request) => self.add(request),
@@ -106,7 +106,7 @@ impl RequestLog {
     }
 
     fn add(&mut self, (key, api_key, times): (Key, i16, KafkaTimes)) {
-        let full = self.requests.len() >= MOST_REQUESTS;
+        let full = self.requests.len() >= MAX_REQUESTS;
         match self.requests.entry(key) {
             Entry::Occupied(mut known) => {
                 known.insert(None);
@@ -115,18 +115,6 @@ impl RequestLog {
             Entry::Vacant(free) => {
                 free.insert(Some((api_key, times)));
             }
-        }
-    }
-}
-
-fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
-    loop {
-        let buffer = input.fill_buf()?;
-        let end = buffer.iter().position(|byte| *byte == b'\n');
-        let length = end.map_or(buffer.len(), |end| end + 1);
-        input.consume(length);
-        if end.is_some() || length == 0 {
-            return Ok(());
         }
     }
 }

@@ -5,7 +5,6 @@
 //! starts within one), reading goes on at the next place that holds a batch whose CRC is right, and
 //! says what it passed over.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -115,7 +114,8 @@ pub fn message_id(value: &[u8]) -> String {
 }
 
 /// Bytes of a segment that are no batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no whole record batch starts at byte {position} ({reason}): {bytes} bytes passed over")]
 pub struct Damage {
     /// Where they start.
     pub position: u64,
@@ -126,46 +126,30 @@ pub struct Damage {
 }
 
 /// Why there is no batch at a place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// The head cannot be one.
+    #[error("{0}")]
     Head(wire::Error),
     /// A range that may start within a batch: what is there looks like one, but has not its CRC.
+    #[error("the CRC is wrong")]
     Crc,
     /// The head names more bytes than the file has.
+    #[error("the batch is cut, {missing} bytes are missing")]
     Truncated {
         /// Bytes that are missing.
         missing: u64,
     },
     /// The head names more bytes than are read at once.
+    #[error("a batch of {bytes} bytes cannot be right")]
     TooLarge {
         /// The length it names.
         bytes: u32,
     },
     /// The file could not be read.
+    #[error("cannot read: {0}")]
     Read(String),
 }
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Head(error) => write!(f, "{error}"),
-            Self::Crc => f.write_str("the CRC is wrong"),
-            Self::Truncated { missing } => write!(f, "the batch is cut, {missing} bytes are missing"),
-            Self::TooLarge { bytes } => write!(f, "a batch of {bytes} bytes cannot be right"),
-            Self::Read(error) => write!(f, "cannot read: {error}"),
-        }
-    }
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { position, bytes, reason } = self;
-        write!(f, "no whole record batch starts at byte {position} ({reason}): {bytes} bytes passed over")
-    }
-}
-
-impl std::error::Error for Damage {}
 
 /// Iterates over batches, and over what lies between them if that is damaged.
 pub struct Batches<'s> {

@@ -9,6 +9,7 @@ mod line;
 mod messages;
 mod patterns;
 mod request;
+mod stamp;
 mod time;
 
 use model::{LogEntry, LogKind};
@@ -140,7 +141,7 @@ impl LineReader {
 
     fn line<E>(&mut self, line: &[u8], told: &mut impl FnMut(LogItem<'_>) -> Result<(), E>) -> Result<(), E> {
         let decoded = LogLine::of(line);
-        let text = decoded.text();
+        let text = &*decoded.text;
         if let Some(found) = self.patterns.find(text) {
             told(LogItem::Entry(self.entry(&decoded, found)))?;
         }
@@ -150,7 +151,7 @@ impl LineReader {
         match messages::read(text, &self.finder) {
             Some(messages::Read::Request(rest)) => match request::read(rest) {
                 Some(read) => {
-                    let at = self.clock.at(&line::Header::of(text), decoded.outer());
+                    let at = self.clock.at(&line::Header::of(text), decoded.outer);
                     told(LogItem::Request(LoggedRequest { at, line: rest, ..read }))?;
                 }
                 None => self.unread += 1,
@@ -165,22 +166,14 @@ impl LineReader {
         Ok(())
     }
 
-    fn entry(&mut self, decoded: &LogLine<'_>, message: messages::Message<'_>) -> LogEntry {
-        let header = line::Header::of(decoded.text());
+    /// With what the line says besides its message.
+    fn entry(&mut self, decoded: &LogLine<'_>, entry: LogEntry) -> LogEntry {
+        let header = line::Header::of(&decoded.text);
         LogEntry {
-            at: self.clock.at(&header, decoded.outer()),
-            kind: message.kind,
-            pattern: message.pattern,
-            level: decoded.level().or(header.level),
-            topic_partition: message.partition.and_then(|(topic, partition)| {
-                Some(model::TopicPartition { topic: topic.into(), partition: partition.try_into().ok()? })
-            }),
-            length: message.length,
-            count: message.count,
-            offset: message.offset,
-            before_bytes: message.before_bytes,
-            after_bytes: message.after_bytes,
+            at: self.clock.at(&header, decoded.outer),
+            level: decoded.level.or(header.level),
             text: bounded(header.message()).into(),
+            ..entry
         }
     }
 

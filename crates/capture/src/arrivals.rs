@@ -9,8 +9,8 @@ use model::{Nanos, Partition, Request, TopicId};
 use wire::BatchHeader;
 use wire::stream::{Partition as WirePartition, TopicRef};
 
-use crate::context::Topics;
 use crate::table::Table;
+use crate::topics::Topics;
 
 /// Batches remembered of one partition.
 const BATCHES: usize = 64;

@@ -1,19 +1,15 @@
 //! What all connections of an analysis share: bounds, counters, topic names, produced batches, held bytes, and the finished
 //! rows.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ahash::RandomState;
-use model::{Nanos, Request, TopicId};
+use model::{Nanos, Request};
 
 use crate::arrivals::Arrivals;
 use crate::config::{Config, Limits};
 use crate::counters::Counters;
 use crate::reassembly::Pool;
-
-/// Names and ids remembered; Kafka itself advises against clusters a tenth as large.
-const MAX_TOPICS: usize = 1 << 20;
+use crate::topics::Topics;
 
 pub(crate) struct Context {
     pub(crate) limits: Limits,
@@ -36,7 +32,7 @@ impl Context {
             limits,
             stream_options: config.stream_options(),
             counters: Counters::default(),
-            topics: Topics { by_id: config.topics, names: HashSet::default() },
+            topics: Topics::new(config.topics),
             arrivals: Arrivals::new(limits.produced_partitions),
             pool: Pool::new(limits.held_bytes_per_direction, limits.held_bytes),
             pending: 0,
@@ -80,39 +76,6 @@ const MORE_ERRORS: &str = "; and more";
 /// A length of time that is nothing where clocks disagree.
 pub(crate) fn between(earlier: Nanos, later: Nanos) -> Nanos {
     (later - earlier).at_least_zero()
-}
-
-/// Topic names: each kept once, and found by id.
-#[derive(Debug, Default)]
-pub(crate) struct Topics {
-    by_id: HashMap<TopicId, Arc<str>>,
-    names: HashSet<Arc<str>, RandomState>,
-}
-
-impl Topics {
-    /// Remembers a topic's name. An id never changes its name, so the first one stays.
-    pub(crate) fn learn(&mut self, id: TopicId, name: &str) {
-        if id != TopicId::ZERO && !self.by_id.contains_key(&id) && self.by_id.len() < MAX_TOPICS {
-            let name = self.shared(name);
-            self.by_id.insert(id, name);
-        }
-    }
-
-    pub(crate) fn name_of(&self, id: TopicId) -> Option<&Arc<str>> {
-        self.by_id.get(&id)
-    }
-
-    /// The one shared copy of a name.
-    pub(crate) fn shared(&mut self, name: &str) -> Arc<str> {
-        if let Some(known) = self.names.get(name) {
-            return known.clone();
-        }
-        let name: Arc<str> = name.into();
-        if self.names.len() < MAX_TOPICS {
-            self.names.insert(name.clone());
-        }
-        name
-    }
 }
 
 #[cfg(test)]

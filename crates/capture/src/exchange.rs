@@ -250,30 +250,15 @@ fn of_request(
     let mut row = Box::new(Request {
         arrival: frame.first.seen,
         arrival_end: frame.last.complete,
-        response: None,
-        end: None,
-        head_of_line: None,
-        data: None,
         api_key: frame.api_key.0,
         api: frame.api_key.name(),
         api_version: frame.api_version,
         correlation_id: frame.correlation_id,
         client_id: client_id.clone(),
-        client,
-        broker,
         request_bytes: frame.size,
-        response_bytes: None,
         sequence: Some(frame.stream_start as u32),
-        response_sequence: None,
-        acks: None,
-        transactional_id: None,
-        group_id: None,
-        min_bytes: None,
-        max_wait_ms: None,
-        throttle_ms: None,
-        error_code: None,
         error: frame.error.map(|error| Arc::from(error.to_string())),
-        partitions: Vec::new(),
+        ..Request::new(client, broker)
     });
     match &frame.body {
         RequestBody::Produce(body) => add_produce(&mut row, body, cx),
@@ -336,14 +321,17 @@ fn partition(produced: &WirePartition, cx: &mut Context) -> Partition {
         topic_id,
         partition: produced.partition,
         bytes: produced.bytes,
-        records: produced.records.filter(|_| produced.error.is_none()).and_then(|n| u32::try_from(n).ok()),
+        records: records(produced),
         batches: produced.batches.iter().map(batch).collect(),
-        fetch_offset: None,
-        base_offset: None,
-        error_code: None,
         newest_record: produced.batches.iter().filter_map(newest_record).max(),
         message_ids: produced.message_ids.iter().map(|id| Arc::from(id.as_str())).collect(),
+        ..Partition::default()
     }
+}
+
+/// How many records it has, if all of it was read.
+fn records(partition: &WirePartition) -> Option<u32> {
+    partition.records.filter(|_| partition.error.is_none()).and_then(|n| u32::try_from(n).ok())
 }
 
 /// When the last of a batch's records was made: the producer says it with magic 1 and 2.
@@ -372,58 +360,58 @@ fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, cx: &mut Contex
     row.throttle_ms = frame.throttle_ms;
     row.error_code = frame.error_code;
     match &frame.body {
-        ResponseBody::Produce { partitions, .. } => add_produced(&mut row.partitions, partitions, cx),
-        ResponseBody::Fetch(body) => add_fetched(row, &body.partitions, cx),
+        ResponseBody::Produce { partitions, .. } => add_partitions(row, partitions, false, cx),
+        ResponseBody::Fetch(body) => add_partitions(row, &body.partitions, true, cx),
         ResponseBody::Metadata { .. } | ResponseBody::Other => {}
     }
 }
 
-/// What was fetched of the partitions asked for. In a fetch session (KIP-227) a request names only those
-/// that changed, and an answer those that have something: they come after the ones named.
-fn add_fetched(row: &mut Request, fetched: &[WirePartition], cx: &mut Context) {
+/// What the broker answered of the partitions asked for, which it lists in the request's order or groups differently. In a
+/// fetch session (KIP-227) a request names only those that changed, and an answer those that have something: they come
+/// after the ones named.
+fn add_partitions(row: &mut Request, answers: &[WirePartition], is_fetch: bool, cx: &mut Context) {
     let mut places = HashMap::new();
-    for (place, asked) in row.partitions.iter().enumerate() {
-        places.insert((asked.topic.clone(), asked.topic_id, asked.partition), place);
-    }
-    for answered in fetched {
-        if let Some(error) = answered.error {
-            add_error(row, &format!("response: partition {}: {error}", answered.partition));
+    for (at, answer) in answers.iter().enumerate() {
+        if let (true, Some(error)) = (is_fetch, answer.error) {
+            add_error(row, &format!("response: partition {}: {error}", answer.partition));
         }
-        let (topic, topic_id) = topic(&answered.topic, cx);
-        let place = places.get(&(topic.clone(), topic_id, answered.partition)).copied();
-        let place = place.unwrap_or(row.partitions.len());
-        if place == row.partitions.len() {
-            let partition = answered.partition;
-            row.partitions.push(Partition { topic, topic_id, partition, ..Partition::default() });
+        let in_order = row.partitions.get(at).is_some_and(|asked| is_same(asked, answer));
+        let place = if in_order { Some(at) } else { place_of(answer, row, &mut places, cx) };
+        if let (true, None) = (is_fetch, place) {
+            let (topic, topic_id) = topic(&answer.topic, cx);
+            row.partitions.push(Partition {
+                topic,
+                topic_id,
+                partition: answer.partition,
+                ..Partition::default()
+            });
         }
-        let Some(partition) = row.partitions.get_mut(place) else { continue };
-        partition.bytes = answered.bytes;
-        partition.error_code = Some(answered.error_code);
-        partition.records =
-            answered.records.filter(|_| answered.error.is_none()).and_then(|n| u32::try_from(n).ok());
+        let place = place.or(row.partitions.len().checked_sub(1).filter(|_| is_fetch));
+        let Some(asked) = place.and_then(|place| row.partitions.get_mut(place)) else { continue };
+        asked.error_code = Some(answer.error_code);
+        if is_fetch {
+            (asked.bytes, asked.records) = (answer.bytes, records(answer));
+        } else {
+            asked.base_offset = (answer.base_offset >= 0).then_some(answer.base_offset);
+        }
     }
 }
 
-/// Brokers list partitions in the request's order or group them differently; the first is tried first.
-fn add_produced(partitions: &mut [Partition], produced: &[WirePartition], cx: &mut Context) {
-    let in_order = partitions.len() == produced.len()
-        && partitions.iter().zip(produced).all(|(asked, answered)| is_same(asked, answered));
-    if in_order {
-        for (asked, answered) in partitions.iter_mut().zip(produced) {
-            fill(asked, answered);
-        }
-        return;
+type PartitionKey = (Option<Arc<str>>, Option<TopicId>, i32);
+
+/// Where the request names a partition; `places` is made for the first that is asked about.
+fn place_of(
+    answer: &WirePartition,
+    row: &Request,
+    places: &mut HashMap<PartitionKey, usize>,
+    cx: &mut Context,
+) -> Option<usize> {
+    if places.is_empty() {
+        let asked = row.partitions.iter().enumerate();
+        places.extend(asked.map(|(at, asked)| ((asked.topic.clone(), asked.topic_id, asked.partition), at)));
     }
-    let mut by_name = HashMap::new();
-    for answered in produced {
-        let (topic, topic_id) = topic(&answered.topic, cx);
-        by_name.insert((topic, topic_id, answered.partition), answered);
-    }
-    for asked in partitions {
-        if let Some(answered) = by_name.get(&(asked.topic.clone(), asked.topic_id, asked.partition)) {
-            fill(asked, answered);
-        }
-    }
+    let (topic, topic_id) = topic(&answer.topic, cx);
+    places.get(&(topic, topic_id, answer.partition)).copied()
 }
 
 fn is_same(asked: &Partition, answered: &WirePartition) -> bool {
@@ -432,11 +420,6 @@ fn is_same(asked: &Partition, answered: &WirePartition) -> bool {
             TopicRef::Name(name) => asked.topic.as_deref() == Some(name),
             TopicRef::Id(id) => asked.topic_id == Some(TopicId(*id)),
         }
-}
-
-fn fill(asked: &mut Partition, answered: &WirePartition) {
-    asked.error_code = Some(answered.error_code);
-    asked.base_offset = (answered.base_offset >= 0).then_some(answered.base_offset);
 }
 
 #[cfg(test)]

@@ -256,6 +256,15 @@ impl PacketFile {
     }
 }
 
+/// A number's bytes, the lowest first, of one that is written in either order.
+fn number<const N: usize>(bytes: &[u8], at: usize, big_endian: bool) -> Option<[u8; N]> {
+    let mut number = *bytes.get(at..)?.first_chunk::<N>()?;
+    if big_endian {
+        number.reverse();
+    }
+    Some(number)
+}
+
 /// The first four bytes, if there are as many.
 fn magic(name: &str, source: &mut Source, packed: bool) -> Result<Option<[u8; 4]>, Error> {
     match source.peek(4) {

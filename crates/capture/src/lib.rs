@@ -26,6 +26,7 @@ pub mod packet;
 pub mod reassembly;
 mod streams;
 mod table;
+mod topics;
 
 #[cfg(test)]
 mod tests;

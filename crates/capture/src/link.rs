@@ -1,7 +1,7 @@
 //! From a captured packet to the TCP segment in it: link header, VLAN tags, IP, TCP. Keeps no state:
 //! IP fragments are not put together.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use crate::packet::{LinkType, Packet};
 
@@ -152,19 +152,21 @@ fn protocol_of_family(bytes: &[u8]) -> Result<u16, NoSegment> {
     }
 }
 
-/// A big-endian number in a header; a header that ends before it is malformed.
+/// Bytes of a header; a header that ends before them is malformed.
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], NoSegment> {
+    bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()).copied().ok_or(NoSegment::Malformed)
+}
+
 fn be16(bytes: &[u8], at: usize) -> Result<u16, NoSegment> {
-    let number = bytes.get(at..).and_then(|rest| rest.first_chunk::<2>()).ok_or(NoSegment::Malformed)?;
-    Ok(u16::from_be_bytes(*number))
+    array(bytes, at).map(u16::from_be_bytes)
 }
 
 fn be32(bytes: &[u8], at: usize) -> Result<u32, NoSegment> {
-    let number = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()).ok_or(NoSegment::Malformed)?;
-    Ok(u32::from_be_bytes(*number))
+    array(bytes, at).map(u32::from_be_bytes)
 }
 
 fn byte(bytes: &[u8], at: usize) -> Result<u8, NoSegment> {
-    bytes.get(at).copied().ok_or(NoSegment::Malformed)
+    array(bytes, at).map(u8::from_be_bytes)
 }
 
 // IPv4 (RFC 791) and IPv6 (RFC 8200) headers, as far as TCP's beginning.
@@ -204,22 +206,14 @@ fn version_4(bytes: &[u8], on_link: usize) -> Result<Datagram<'_>, NoSegment> {
     if fragment & 0x3fff != 0 {
         return Err(NoSegment::Fragment);
     }
-    let src = address::<4>(bytes, 12)?;
-    let dst = address::<4>(bytes, 16)?;
+    let ends = (array::<4>(bytes, 12)?.into(), array::<4>(bytes, 16)?.into());
     // Zero where segmentation offload built more than 64 KiB (BIG TCP, Linux b1a78b9b9886).
     let total = match usize::from(be16(bytes, 2)?) {
         0 if on_link <= OFFLOAD_LIMIT => on_link,
         0 => return Err(NoSegment::Malformed),
         total => total,
     };
-    let len = total.checked_sub(header_len).ok_or(NoSegment::Malformed)?;
-    let rest = bytes.get(header_len..).ok_or(NoSegment::Malformed)?;
-    Ok(Datagram {
-        src: Ipv4Addr::from(src).into(),
-        dst: Ipv4Addr::from(dst).into(),
-        bytes: cut(rest, len),
-        len,
-    })
+    datagram(ends, bytes, header_len, total)
 }
 
 /// As [`version_4`]; extension headers are passed over.
@@ -227,8 +221,7 @@ fn version_6(bytes: &[u8], on_link: usize) -> Result<Datagram<'_>, NoSegment> {
     if byte(bytes, 0)? >> 4 != 6 {
         return Err(NoSegment::Malformed);
     }
-    let src = address::<16>(bytes, 8)?;
-    let dst = address::<16>(bytes, 24)?;
+    let ends = (array::<16>(bytes, 8)?.into(), array::<16>(bytes, 24)?.into());
     // Zero with a jumbo payload (RFC 2675), which Linux uses for more than 64 KiB at once.
     let total = match usize::from(be16(bytes, 4)?) {
         0 if on_link <= OFFLOAD_LIMIT => on_link,
@@ -239,14 +232,7 @@ fn version_6(bytes: &[u8], on_link: usize) -> Result<Datagram<'_>, NoSegment> {
     if protocol != PROTOCOL_TCP {
         return Err(NoSegment::NotTcp);
     }
-    let len = total.checked_sub(header_len).ok_or(NoSegment::Malformed)?;
-    let rest = bytes.get(header_len..).ok_or(NoSegment::Malformed)?;
-    Ok(Datagram {
-        src: Ipv6Addr::from(src).into(),
-        dst: Ipv6Addr::from(dst).into(),
-        bytes: cut(rest, len),
-        len,
-    })
+    datagram(ends, bytes, header_len, total)
 }
 
 /// The protocol behind the extension headers and where it begins. Every header takes at least eight
@@ -272,12 +258,16 @@ fn behind_extensions(bytes: &[u8]) -> Result<(u8, usize), NoSegment> {
     }
 }
 
-fn address<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], NoSegment> {
-    bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()).copied().ok_or(NoSegment::Malformed)
-}
-
-fn cut(bytes: &[u8], len: usize) -> &[u8] {
-    bytes.get(..len).unwrap_or(bytes)
+/// What follows a header of so many bytes in a packet of `total` bytes.
+fn datagram(
+    (src, dst): (IpAddr, IpAddr),
+    bytes: &[u8],
+    header_len: usize,
+    total: usize,
+) -> Result<Datagram<'_>, NoSegment> {
+    let len = total.checked_sub(header_len).ok_or(NoSegment::Malformed)?;
+    let rest = bytes.get(header_len..).ok_or(NoSegment::Malformed)?;
+    Ok(Datagram { src, dst, bytes: rest.get(..len).unwrap_or(rest), len })
 }
 
 // The TCP header (RFC 9293, section 3.1).

@@ -228,7 +228,7 @@ impl KafkaStreams {
     fn begin_responses(&mut self, is_from_start: bool, sequence: u32, options: &Options) {
         let gave_up = |stream: &mut ResponseStream<Stamp>| stream.protocol() == Protocol::Other;
         if let Some(stream) = self.responses.take_if(gave_up) {
-            self.past = sum(self.past, stream.counts());
+            self.past += stream.counts();
         }
         let is_first = self.past == StreamCounts::default();
         if self.responses.is_none() && ((is_from_start && is_first) || self.exchange.is_waiting()) {
@@ -245,9 +245,10 @@ impl KafkaStreams {
     }
 
     fn counts(&self) -> StreamCounts {
-        let requests = self.requests.as_ref().map(RequestStream::counts).unwrap_or_default();
-        let responses = self.responses.as_ref().map(ResponseStream::counts).unwrap_or_default();
-        sum(self.past, sum(requests, responses))
+        let mut counts = self.past;
+        counts += self.requests.as_ref().map(RequestStream::counts).unwrap_or_default();
+        counts += self.responses.as_ref().map(ResponseStream::counts).unwrap_or_default();
+        counts
     }
 
     /// No more bytes will come: every request gets its row. Call [`Self::counts`] before.
@@ -266,17 +267,6 @@ impl KafkaStreams {
 
 fn request_stream(chunk: &Chunk<'_>, is_from_start: bool, options: &Options) -> RequestStream<Stamp> {
     RequestStream::new(options.clone(), start(is_from_start)).from_offset(chunk.sequence.into())
-}
-
-fn sum(one: StreamCounts, other: StreamCounts) -> StreamCounts {
-    StreamCounts {
-        frames: one.frames + other.frames,
-        undecodable: one.undecodable + other.undecodable,
-        sasl_tokens: one.sasl_tokens + other.sasl_tokens,
-        resyncs: one.resyncs + other.resyncs,
-        skipped_bytes: one.skipped_bytes + other.skipped_bytes,
-        lost_bytes: one.lost_bytes + other.lost_bytes,
-    }
 }
 
 /// One side of a connection whose client is not known.

@@ -11,15 +11,16 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use model::Pid;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::fs::OFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Pid as ProcessId, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::machine::TemporaryFile;
 use crate::{Error, Machine};
 
 /// How long a JVM may take to begin to listen: it may be in a long collection.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What an answer may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,14 +106,12 @@ fn ask(machine: &Machine, command: &str, arguments: &[&str], bounds: Bounds) -> 
         Ok(stream) => stream,
         // None was ever made, or its maker is gone.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
-            wake(machine, PATIENCE, || open(machine, bounds.time))?
+            wake(machine, ATTACH_TIMEOUT, || open(machine, bounds.time))?
         }
         Err(source) => return Err(system(machine, "connect to its socket")(source)),
     };
-    exchange(stream, &request, bounds, Instant::now()).map_err(|error| match error {
-        ExchangeError::System(source) => system(machine, "talk to it")(source),
-        ExchangeError::Unintelligible => Error::Unintelligible(machine.pid),
-    })
+    let answer = exchange(stream, &request, bounds, Instant::now()).map_err(system(machine, "talk to it"))?;
+    answer.ok_or(Error::Unintelligible(machine.pid))
 }
 
 /// Connects, and waits no longer than that for a JVM that is busy with others.
@@ -143,7 +142,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Has the JVM listen, and gives what `open` gives once that succeeds.
 fn wake<T>(machine: &Machine, patience: Duration, open: impl Fn() -> io::Result<T>) -> Result<T, Error> {
     let process = Handler::of(machine)?;
-    let _file = Trigger::put(machine).map_err(system(machine, "write its attach trigger file"))?;
+    let _file = put_trigger(machine).map_err(system(machine, "write its attach trigger file"))?;
     process.signal().map_err(system(machine, "send it SIGQUIT"))?;
     let told = Instant::now();
     loop {
@@ -180,67 +179,29 @@ fn handle(pid: Pid) -> io::Result<OwnedFd> {
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
-/// The file that says what SIGQUIT is for; without one it asks for a thread dump on standard output. Gone when dropped,
-/// also where the process has ended meanwhile.
-struct Trigger {
-    directory: OwnedFd,
-    name: String,
-}
-
-impl Trigger {
-    /// Where the JVM looks: in its working directory, then in its `/tmp`.
-    fn put(machine: &Machine) -> io::Result<Self> {
-        Self::put_in(machine, "cwd").or_else(|_| Self::put_in(machine, "root/tmp"))
-    }
-
-    fn put_in(machine: &Machine, place: &str) -> io::Result<Self> {
-        let directory = openat(
-            CWD,
-            machine.path(place),
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        let name = format!(".attach_pid{}", machine.own_pid);
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        openat(&directory, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
-        Ok(Self { directory, name })
-    }
-}
-
-impl Drop for Trigger {
-    fn drop(&mut self) {
-        let _ = unlinkat(&self.directory, self.name.as_str(), AtFlags::empty());
-    }
+/// Puts the file that says what SIGQUIT is for; without one it asks for a thread dump on standard output. Where the JVM
+/// looks: in its working directory, then in its `/tmp`.
+fn put_trigger(machine: &Machine) -> io::Result<TemporaryFile> {
+    let name = format!(".attach_pid{}", machine.own_pid);
+    let put = |place| TemporaryFile::create(machine, place, &name, OFlags::empty()).map(|(file, _)| file);
+    put("cwd").or_else(|_| put("root/tmp"))
 }
 
 // The bytes of the attach protocol's version 1. Does not open sockets.
 
 /// `AttachOperation` (attachListener.hpp): what a JVM makes room for.
-const MOST_COMMAND_BYTES: usize = 16;
-const MOST_ARGUMENT_BYTES: usize = 1024;
+const MAX_COMMAND_BYTES: usize = 16;
+const MAX_ARGUMENT_BYTES: usize = 1024;
 const ARGUMENTS: usize = 3;
 /// A status is an `int` in decimal.
-const MOST_STATUS_BYTES: usize = 12;
-
-/// What went wrong on the way.
-#[derive(Debug)]
-enum ExchangeError {
-    System(io::Error),
-    Unintelligible,
-}
-
-impl From<io::Error> for ExchangeError {
-    fn from(error: io::Error) -> Self {
-        Self::System(error)
-    }
-}
+const MAX_STATUS_BYTES: usize = 12;
 
 /// A request: exactly three arguments, those that are not given empty.
 fn request(command: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
     let fits = |text: &str, most: usize| text.len() <= most && !text.contains('\0');
-    let all_fit = fits(command, MOST_COMMAND_BYTES)
+    let all_fit = fits(command, MAX_COMMAND_BYTES)
         && arguments.len() <= ARGUMENTS
-        && arguments.iter().all(|argument| fits(argument, MOST_ARGUMENT_BYTES));
+        && arguments.iter().all(|argument| fits(argument, MAX_ARGUMENT_BYTES));
     if !all_fit {
         return Err(Error::Request(command.chars().filter(|c| !c.is_control()).take(40).collect()));
     }
@@ -248,17 +209,17 @@ fn request(command: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
     Ok(["1", command].into_iter().chain(given).flat_map(|word| word.bytes().chain([0])).collect())
 }
 
-/// Sends a request and reads the answer, within its bounds of space and of time since `begun`.
+/// Sends a request and reads the answer, within its bounds of space and of time since `begun`; none that can be understood.
 fn exchange(
     mut stream: UnixStream,
     request: &[u8],
     bounds: Bounds,
     begun: Instant,
-) -> Result<Answer, ExchangeError> {
+) -> io::Result<Option<Answer>> {
     stream.set_write_timeout(Some(bounds.time))?;
     stream.write_all(request)?;
     let mut bytes = Vec::new();
-    let most = bounds.bytes.saturating_add(MOST_STATUS_BYTES);
+    let most = bounds.bytes.saturating_add(MAX_STATUS_BYTES);
     let mut piece = [0; 16 << 10];
     while bytes.len() < most {
         stream.set_read_timeout(Some(left(bounds.time, begun)?))?;
@@ -266,12 +227,12 @@ fn exchange(
             Ok(0) => break,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(late().into()),
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(late()),
+            Err(error) => return Err(error),
         };
         bytes.extend(piece.iter().take(read.min(most - bytes.len())));
     }
-    parse(&bytes, bounds.bytes)
+    Ok(parse(&bytes, bounds.bytes))
 }
 
 fn left(most: Duration, begun: Instant) -> io::Result<Duration> {
@@ -283,12 +244,12 @@ fn late() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time")
 }
 
-fn parse(bytes: &[u8], most: usize) -> Result<Answer, ExchangeError> {
+fn parse(bytes: &[u8], most: usize) -> Option<Answer> {
     let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
-    let status = parts.next().and_then(|status| std::str::from_utf8(status).ok()?.trim().parse().ok());
-    let text = parts.next().map(|text| text.get(..most).unwrap_or(text));
-    let (Some(status), Some(text)) = (status, text) else { return Err(ExchangeError::Unintelligible) };
-    Ok(Answer { status, text: String::from_utf8_lossy(text).into_owned() })
+    let status = std::str::from_utf8(parts.next()?).ok()?.trim().parse().ok()?;
+    let text = parts.next()?;
+    let text = String::from_utf8_lossy(text.get(..most).unwrap_or(text)).into_owned();
+    Some(Answer { status, text })
 }
 
 #[cfg(test)]
@@ -296,18 +257,18 @@ mod tests;
 
 #[cfg(test)]
 mod wire_tests {
-    use std::io::{Read as _, Write as _};
+    use std::io::{self, Read as _, Write as _};
     use std::os::unix::net::UnixStream;
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use super::{ExchangeError, exchange, request};
+    use super::{exchange, request};
     use crate::attach::{Answer, Bounds};
 
     const BOUNDS: Bounds = Bounds { bytes: 10, time: Duration::from_secs(5) };
 
     /// What is made of an answer that comes in pieces.
-    fn answered(pieces: &'static [&'static [u8]], bounds: Bounds) -> Result<Answer, ExchangeError> {
+    fn answered(pieces: &'static [&'static [u8]], bounds: Bounds) -> io::Result<Option<Answer>> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let machine = thread::spawn(move || {
             let mut asked = [0; 7];
@@ -341,7 +302,7 @@ mod wire_tests {
 
     #[test]
     fn an_answer_is_a_status_and_text() {
-        let ok = |pieces| answered(pieces, BOUNDS).unwrap();
+        let ok = |pieces| answered(pieces, BOUNDS).unwrap().unwrap();
         assert_eq!(ok(&[b"0", b"\n", b"Full ", b"text"]), Answer { status: 0, text: "Full text".to_owned() });
         assert_eq!(ok(&[b"-1\nno"]).status, -1);
         assert_eq!(ok(&[b"100\n"]).text, "");
@@ -354,7 +315,7 @@ mod wire_tests {
         const ANSWERS: &[&[&[u8]]] =
             &[&[], &[b"0"], &[b"\n"], &[b"one\n"], &[b"99999999999999\n"], &[b"0123456789 nor is this"]];
         for pieces in ANSWERS {
-            assert!(matches!(answered(pieces, BOUNDS), Err(ExchangeError::Unintelligible)), "{pieces:?}");
+            assert!(answered(pieces, BOUNDS).unwrap().is_none(), "{pieces:?}");
         }
     }
 
@@ -362,9 +323,7 @@ mod wire_tests {
     fn a_machine_that_stays_silent_is_not_waited_for() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let bounds = Bounds { time: Duration::from_millis(50), ..BOUNDS };
-        let Err(ExchangeError::System(error)) = exchange(ours, b"request", bounds, Instant::now()) else {
-            panic!()
-        };
+        let error = exchange(ours, b"request", bounds, Instant::now()).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
         drop(theirs);
     }

@@ -4,15 +4,15 @@
 //! A recording ends by itself after five minutes and is renewed before, so that one whose owner was killed does not go on.
 //! Recordings of others stay as they are; what all of them ask for together is what the JVM records.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::fs::OFlags;
 
 use crate::attach::{Bounds, Client};
+use crate::machine::TemporaryFile;
 use crate::{Error, Machine};
 
 /// How long a recording goes on that nobody renews.
@@ -22,9 +22,9 @@ const EARLY: Duration = Duration::from_secs(60);
 /// The first start in a JVM loads its recorder: 0.4 s to 3 s at a broker.
 const BOUNDS: Bounds = Bounds { bytes: 64 << 10, time: Duration::from_secs(20) };
 /// Open files that are looked through for the chunk being written: a broker has two a segment.
-const MOST_FILES: usize = 1_000_000;
+const MAX_FILES: usize = 1_000_000;
 /// Of a JDK's `release`.
-const MOST_RELEASE_BYTES: u64 = 64 << 10;
+const MAX_RELEASE_BYTES: u64 = 64 << 10;
 
 /// Where a first start costs little. Before, it instruments some classes of the JDK (`JDKEvents.addInstrumentation`) and
 /// has the JVM throw all its compiled code away (`VM_RedefineClasses::flush_dependent_code`): JDK 17 stopped a broker at
@@ -65,7 +65,7 @@ fn costs_of(machine: &Machine, number: Option<u32>) -> Option<String> {
 fn release(library: &Path) -> Option<u32> {
     let mut text = String::new();
     let file = fs::File::open(library.ancestors().nth(3)?.join("release")).ok()?;
-    file.take(MOST_RELEASE_BYTES).read_to_string(&mut text).ok()?;
+    file.take(MAX_RELEASE_BYTES).read_to_string(&mut text).ok()?;
     let version = text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
@@ -127,13 +127,13 @@ impl Flight {
 
     fn begin(&mut self, client: &Client) -> Result<(), Error> {
         let number = self.number + 1;
-        let settings = Settings::write(client.machine(), self.recorder)?;
+        let settings = write_settings(client.machine(), self.recorder)?;
         // Kept in the JVM's folder of chunks, bounded by age and size; a length makes newer ones want a file to write it
         // to in the end.
         let command = format!(
-            "JFR.start name={} settings={} disk=true maxage=60s maxsize=64m duration={}s filename=/dev/null",
+            "JFR.start name={} settings=/tmp/{} disk=true maxage=60s maxsize=64m duration={}s filename=/dev/null",
             self.name(number),
-            settings.as_seen(),
+            settings.name,
             LENGTH.as_secs()
         );
         let said = client.jcmd(&command, BOUNDS)?;
@@ -156,7 +156,7 @@ impl Flight {
 /// The JVM's folder of chunks (`2026_11_21_18_09_42_PID`, `Repository.createRepository`), from the one it has open.
 fn folder(machine: &Machine) -> Option<PathBuf> {
     let ending = format!("_{}", machine.own_pid);
-    let files = fs::read_dir(machine.path("fd")).ok()?.flatten().take(MOST_FILES);
+    let files = fs::read_dir(machine.path("fd")).ok()?.flatten().take(MAX_FILES);
     let is_chunk = |path: &PathBuf| {
         let parent = path
             .parent()
@@ -186,45 +186,17 @@ const EVENTS: &[(&str, &str)] = &[
 ];
 const WITH_STACK: [&str; 2] = ["jdk.JavaMonitorEnter", "jdk.ThreadPark"];
 
-/// The file.
-struct Settings {
-    directory: OwnedFd,
-    name: String,
-}
-
-impl Settings {
-    /// Writes it into the JVM's `/tmp`.
-    fn write(machine: &Machine, recorder: u32) -> Result<Self, Error> {
-        let written = Self::put(machine, format!("brokerscope-{recorder}.jfc"));
-        written.map_err(|source| Error::System {
-            pid: machine.pid,
-            what: "write Flight Recorder's settings",
-            source,
-        })
-    }
-
-    fn put(machine: &Machine, name: String) -> io::Result<Self> {
-        let place = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(CWD, machine.path("root/tmp"), place, Mode::empty())?;
-        // One that another left, of the same process id: it is its user's, as this one is.
-        let _ = unlinkat(&directory, name.as_str(), AtFlags::empty());
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(&directory, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
-        let settings = Self { directory, name };
-        File::from(file).write_all(text().as_bytes())?;
-        Ok(settings)
-    }
-
-    /// Its path as the JVM sees it.
-    fn as_seen(&self) -> String {
-        format!("/tmp/{}", self.name)
-    }
-}
-
-impl Drop for Settings {
-    fn drop(&mut self) {
-        let _ = unlinkat(&self.directory, self.name.as_str(), AtFlags::empty());
-    }
+/// Writes it into the JVM's `/tmp`.
+fn write_settings(machine: &Machine, recorder: u32) -> Result<TemporaryFile, Error> {
+    let name = format!("brokerscope-{recorder}.jfc");
+    // One that another left, of the same process id: it is its user's, as this one is.
+    let written =
+        TemporaryFile::create(machine, "root/tmp", &name, OFlags::EXCL).and_then(|(kept, mut file)| {
+            file.write_all(text().as_bytes())?;
+            Ok(kept)
+        });
+    let what = "write Flight Recorder's settings";
+    written.map_err(|source| Error::System { pid: machine.pid, what, source })
 }
 
 fn text() -> String {

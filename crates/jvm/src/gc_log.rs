@@ -5,11 +5,9 @@
 //! safepoint that its log may tell as well. It does not say what a collection did.
 
 use std::io::BufRead;
-use std::ops::Range;
 use std::sync::Arc;
 
-use jiff::civil::DateTime;
-use jiff::tz::{Offset, TimeZone};
+use jiff::Timestamp;
 use model::{JvmPause, JvmPauseKind, Nanos};
 
 use crate::TextError;
@@ -68,10 +66,11 @@ impl<R: BufRead> GcLog<R> {
                 Some(Message::Operation(operation)) => operation.clone_into(&mut self.operation),
                 Some(Message::Pause(mut pause)) => {
                     let end = at(&stamp, self.start).ok_or(Error::Undated { line: line.number })?;
-                    if pause.is_unnamed_safepoint() {
-                        pause.operation = std::mem::take(&mut self.operation);
+                    if pause.kind == JvmPauseKind::Safepoint && pause.operation.is_empty() {
+                        pause.operation = name(&std::mem::take(&mut self.operation));
                     }
-                    return Ok(Some(pause.ending_at(end)));
+                    (pause.start, pause.end) = (end + pause.start, end);
+                    return Ok(Some(pause));
                 }
                 None => {}
             }
@@ -119,40 +118,22 @@ const LONGEST: Nanos = Nanos(86_400_000_000_000);
 #[derive(Debug)]
 enum Message<'a> {
     /// A pause that is over.
-    Pause(FinishedPause),
+    Pause(JvmPause),
     /// The operation of the safepoint that begins.
     Operation(&'a str),
 }
 
-/// A pause that is over when its line is written.
-#[derive(Debug)]
-struct FinishedPause {
-    kind: JvmPauseKind,
-    operation: String,
-    cause: String,
-    gc_id: Option<u32>,
-    length: Nanos,
-    time_to_safepoint: Option<Nanos>,
-}
-
-impl FinishedPause {
-    /// Whether the line does not say which operation it was for.
-    fn is_unnamed_safepoint(&self) -> bool {
-        self.kind == JvmPauseKind::Safepoint && self.operation.is_empty()
-    }
-
-    /// The pause, given when it was over.
-    fn ending_at(self, end: Nanos) -> JvmPause {
-        JvmPause {
-            start: end - self.length,
-            end,
-            pid: 0,
-            kind: self.kind,
-            operation: name(&self.operation),
-            cause: name(&self.cause),
-            gc_id: self.gc_id,
-            time_to_safepoint: self.time_to_safepoint.map(|reach| reach.min(self.length)),
-        }
+/// A pause that is over when its line is written: it ends at zero for now.
+fn over(kind: JvmPauseKind, length: Nanos, operation: &str) -> JvmPause {
+    JvmPause {
+        start: Nanos::ZERO - length,
+        end: Nanos::ZERO,
+        pid: 0,
+        kind,
+        operation: name(operation),
+        cause: Arc::default(),
+        gc_id: None,
+        time_to_safepoint: None,
     }
 }
 
@@ -166,13 +147,13 @@ fn told(message: &str) -> Option<Message<'_>> {
         return Some(Message::Operation(operation));
     }
     let over = collection(message).or_else(|| safepoint(message)).or_else(|| stopped(message))?;
-    (over.length <= LONGEST).then_some(Message::Pause(over))
+    (over.end - over.start <= LONGEST).then_some(Message::Pause(over))
 }
 
 /// Which of a message's pieces are the operation and which the cause: a generation's name before it (ZGC) is of
 /// the former, and what stands in brackets is a cause where the heap's sizes follow; of a young collection of G1 the
 /// first such is its kind.
-fn collection(message: &str) -> Option<FinishedPause> {
+fn collection(message: &str) -> Option<JvmPause> {
     let (id, rest) = message.strip_prefix("GC(")?.split_once(") ")?;
     let (text, length) = rest.strip_suffix("ms")?.rsplit_once(' ')?;
     let length = Nanos(decimal(length, 6)?);
@@ -185,14 +166,8 @@ fn collection(message: &str) -> Option<FinishedPause> {
         Some((named, _)) => split_cause(named.trim()),
         None => (text, ""),
     };
-    Some(FinishedPause {
-        kind: JvmPauseKind::Gc,
-        operation: operation.to_owned(),
-        cause: unbracketed(cause).to_owned(),
-        gc_id: id.parse().ok(),
-        length,
-        time_to_safepoint: None,
-    })
+    let cause = name(unbracketed(cause));
+    Some(JvmPause { cause, gc_id: id.parse().ok(), ..over(JvmPauseKind::Gc, length, operation) })
 }
 
 /// `Pause Young (Normal) (G1 Evacuation Pause)` or `Pause Full (System.gc())`, before the cause.
@@ -209,34 +184,26 @@ fn unbracketed(cause: &str) -> &str {
     inner.filter(|inner| !inner.contains(") (")).unwrap_or(cause)
 }
 
-fn safepoint(message: &str) -> Option<FinishedPause> {
+fn safepoint(message: &str) -> Option<JvmPause> {
     let (operation, rest) = message.strip_prefix("Safepoint \"")?.split_once("\", ")?;
     let part = |mark: &str| {
         let found = rest.split(", ").find_map(|part| part.strip_prefix(mark))?;
         decimal(found.strip_suffix(" ns")?, 0).map(Nanos)
     };
-    Some(FinishedPause {
-        kind: JvmPauseKind::Safepoint,
-        operation: operation.to_owned(),
-        cause: String::new(),
-        gc_id: None,
-        length: part("Total: ")?,
-        time_to_safepoint: part("Reaching safepoint: "),
-    })
+    Some(safepoint_of(part("Total: ")?, part("Reaching safepoint: "), operation))
 }
 
-fn stopped(message: &str) -> Option<FinishedPause> {
+fn safepoint_of(length: Nanos, reach: Option<Nanos>, operation: &str) -> JvmPause {
+    let time_to_safepoint = reach.map(|reach| reach.min(length));
+    JvmPause { time_to_safepoint, ..over(JvmPauseKind::Safepoint, length, operation) }
+}
+
+fn stopped(message: &str) -> Option<JvmPause> {
     let rest = message.strip_prefix("Total time for which application threads were stopped: ")?;
     let (length, rest) = rest.split_once(" seconds")?;
     let reach = rest.strip_prefix(", Stopping threads took: ").and_then(|rest| rest.strip_suffix(" seconds"));
-    Some(FinishedPause {
-        kind: JvmPauseKind::Safepoint,
-        operation: String::new(),
-        cause: String::new(),
-        gc_id: None,
-        length: Nanos(decimal(length, 9)?),
-        time_to_safepoint: reach.and_then(|reach| decimal(reach, 9)).map(Nanos),
-    })
+    let reach = reach.and_then(|reach| decimal(reach, 9)).map(Nanos);
+    Some(safepoint_of(Nanos(decimal(length, 9)?), reach, ""))
 }
 
 // What stands before a log line's message: its time and tags. Does not read messages.
@@ -311,22 +278,8 @@ fn date(text: &str) -> Option<Nanos> {
     if text.len() != 28 || text.as_bytes().get(10) != Some(&b'T') {
         return None;
     }
-    let field = |range: Range<usize>| text.get(range)?.parse::<i16>().ok();
-    let small = |range| i8::try_from(field(range)?).ok();
-    let time = DateTime::new(
-        field(0..4)?,
-        small(5..7)?,
-        small(8..10)?,
-        small(11..13)?,
-        small(14..16)?,
-        small(17..19)?,
-        i32::from(field(20..23)?) * 1_000_000,
-    );
-    let minutes = i32::from(field(24..26)?) * 60 + i32::from(field(26..28)?);
-    let sign = if text.as_bytes().get(23) == Some(&b'-') { -1 } else { 1 };
-    let zone = TimeZone::fixed(Offset::from_seconds(sign * minutes * 60).ok()?);
-    let nanos = time.ok()?.to_zoned(zone).ok()?.timestamp().as_nanosecond();
-    i64::try_from(nanos).ok().map(Nanos)
+    let time = Timestamp::strptime("%Y-%m-%dT%H:%M:%S.%f%z", text).ok()?;
+    i64::try_from(time.as_nanosecond()).ok().map(Nanos)
 }
 
 /// A decimal number in units of its `digits`th digit behind the point, which may be missing; further ones are

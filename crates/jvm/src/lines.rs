@@ -1,7 +1,7 @@
 //! Lines of a text from outside, one at a time and in bounded memory. Does not know what they say.
 
 use std::borrow::Cow;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 
 /// What is kept of a line; the rest of it is skipped. A thread's name may have 64 KiB in UTF-8 and is still no
 /// reason for a line of a gigabyte.
@@ -75,34 +75,24 @@ impl<R: BufRead> Lines<R> {
     /// The next line; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, TextError> {
         self.line.clear();
-        let (mut any, mut ended) = (false, false);
-        while !ended {
-            let piece = match self.reader.fill_buf() {
-                Ok(piece) => piece,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(source) => return Err(TextError::Io { line: self.number + 1, source }),
-            };
-            if piece.is_empty() {
-                break;
-            }
-            any = true;
-            let end = piece.iter().position(|&byte| byte == b'\n');
-            ended = end.is_some();
-            let text = piece.get(..end.unwrap_or(piece.len())).unwrap_or_default();
-            let room = MAX_BYTES.saturating_sub(self.line.len());
-            self.line.extend_from_slice(text.get(..room).unwrap_or(text));
-            let taken = text.len() + usize::from(ended);
-            self.reader.consume(taken);
-        }
-        if !any {
+        let failed = |source| TextError::Io { line: self.number + 1, source };
+        let most = MAX_BYTES as u64;
+        let read = self.reader.by_ref().take(most).read_until(b'\n', &mut self.line).map_err(failed)? as u64;
+        if read == 0 {
             return Ok(None);
+        }
+        let mut is_whole = self.line.ends_with(b"\n");
+        if is_whole {
+            self.line.pop();
+        } else if read == most {
+            is_whole = self.reader.skip_until(b'\n').map_err(failed)? > 0;
         }
         self.number += 1;
         if self.number == 1 {
             refuse(&self.line)?;
         }
         let bytes = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
-        Ok(Some(Line { number: self.number, bytes, is_whole: ended }))
+        Ok(Some(Line { number: self.number, bytes, is_whole }))
     }
 }
 

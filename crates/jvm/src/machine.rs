@@ -3,20 +3,22 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use model::Pid;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{self, CapabilitySet, CapabilitySets, Gid, Uid};
 
 use crate::Error;
 
 /// Long class paths make long command lines.
-const MOST_ARGUMENT_BYTES: u64 = 4 << 20;
+const MAX_ARGUMENT_BYTES: u64 = 4 << 20;
 /// A broker maps two files a segment, and a line names each.
-const MOST_MAP_BYTES: u64 = 64 << 20;
+const MAX_MAP_BYTES: u64 = 64 << 20;
 /// Of `/proc/PID/status`.
-const MOST_STATUS_BYTES: u64 = 64 << 10;
+const MAX_STATUS_BYTES: u64 = 64 << 10;
 /// The signal at which `HotSpot` begins to listen, and of which everything else dies (`signal(7)`).
 const SIGQUIT: u32 = 3;
 
@@ -88,15 +90,13 @@ impl Machine {
             let path = dir.join(name);
             read_bounded(&path, most).map_err(|source| Error::Unreadable { pid, path, source })
         };
-        let status = Status::parse(&String::from_utf8_lossy(&read("status", MOST_STATUS_BYTES)?))
-            .ok_or_else(|| Error::Unreadable {
-                pid,
-                path: dir.join("status"),
-                source: io::ErrorKind::InvalidData.into(),
+        let status =
+            Status::parse(&String::from_utf8_lossy(&read("status", MAX_STATUS_BYTES)?)).ok_or_else(|| {
+                Error::Unreadable { pid, path: dir.join("status"), source: io::ErrorKind::InvalidData.into() }
             })?;
-        let arguments = read("cmdline", MOST_ARGUMENT_BYTES)?;
+        let arguments = read("cmdline", MAX_ARGUMENT_BYTES)?;
         // Another user's is closed, and then the command line must do.
-        let environment = read("environ", MOST_ARGUMENT_BYTES).unwrap_or_default();
+        let environment = read("environ", MAX_ARGUMENT_BYTES).unwrap_or_default();
         Ok(Self {
             pid,
             own_pid: status.own_pid,
@@ -137,6 +137,37 @@ impl Machine {
     }
 }
 
+/// A file beside the JVM, which reads it there. Gone when dropped, also where the process has ended meanwhile.
+pub(crate) struct TemporaryFile {
+    directory: OwnedFd,
+    pub(crate) name: String,
+}
+
+impl TemporaryFile {
+    /// Creates it in one of the process's directories. With `EXCL` it is to be new: what has its name is removed before.
+    pub(crate) fn create(
+        machine: &Machine,
+        place: &str,
+        name: &str,
+        flags: OFlags,
+    ) -> io::Result<(Self, File)> {
+        let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(CWD, machine.path(place), directory, Mode::empty())?;
+        if flags.contains(OFlags::EXCL) {
+            let _ = unlinkat(&directory, name, AtFlags::empty());
+        }
+        let flags = flags | OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&directory, name, flags, Mode::RUSR | Mode::WUSR)?;
+        Ok((Self { directory, name: name.to_owned() }, File::from(file)))
+    }
+}
+
+impl Drop for TemporaryFile {
+    fn drop(&mut self) {
+        let _ = unlinkat(&self.directory, self.name.as_str(), AtFlags::empty());
+    }
+}
+
 /// What `/proc/PID/status` says (`proc_pid_status(5)`).
 struct Status {
     owner: Owner,
@@ -164,7 +195,7 @@ impl Status {
 
 /// `OpenJ9` has a `libjvm.so` too, beside its own library.
 fn kind(maps: &Path) -> io::Result<Kind> {
-    let mut lines = BufReader::new(File::open(maps)?.take(MOST_MAP_BYTES));
+    let mut lines = BufReader::new(File::open(maps)?.take(MAX_MAP_BYTES));
     let mut line = Vec::new();
     let mut kind = Kind::None;
     while lines.read_until(b'\n', &mut line)? > 0 {
@@ -207,7 +238,7 @@ pub(crate) fn own_tids(dir: &Path) -> Vec<(model::Tid, model::Tid)> {
     let tasks = fs::read_dir(dir.join("task")).into_iter().flatten().flatten();
     let both = |task: fs::DirEntry| {
         let tid = task.file_name().to_str()?.parse().ok()?;
-        let status = read_bounded(&task.path().join("status"), MOST_STATUS_BYTES).ok()?;
+        let status = read_bounded(&task.path().join("status"), MAX_STATUS_BYTES).ok()?;
         Some((tid, Status::parse(&String::from_utf8_lossy(&status))?.own_pid))
     };
     tasks.filter_map(both).collect()

@@ -13,9 +13,9 @@ use crate::machine::own_tids;
 use crate::{Error, Machine};
 
 /// More threads than this have no names here: a broker has one or two hundred.
-const MOST_THREADS: usize = 8_192;
+const MAX_THREADS: usize = 8_192;
 /// Longer names are cut.
-const MOST_NAME_CHARS: usize = 200;
+const MAX_NAME_CHARS: usize = 200;
 /// A dump of so many threads, with what a broker's stacks take.
 const BOUNDS: Bounds = Bounds { bytes: 32 << 20, time: Duration::from_secs(10) };
 
@@ -39,15 +39,15 @@ pub fn read_names(client: &Client) -> Result<Names, Error> {
 
 /// The threads by the id that each has in the JVM's own pid namespace, with the one that this process sees.
 pub fn tids_by_own_tid(machine: &Machine) -> HashMap<Tid, Tid> {
-    own_tids(&machine.path("")).into_iter().take(MOST_THREADS).map(|(tid, own)| (own, tid)).collect()
+    own_tids(&machine.path("")).into_iter().take(MAX_THREADS).map(|(tid, own)| (own, tid)).collect()
 }
 
 fn read(dump: &str, as_seen: impl Fn(Tid) -> Option<Tid>) -> Names {
     let mut names = Names::new();
     // Bytes that are there already are read without fail.
     let _ = thread_headers(dump.as_bytes(), |header| {
-        if let Some(tid) = header.native_id.and_then(&as_seen).filter(|_| names.len() < MOST_THREADS) {
-            names.insert(tid, header.name.chars().take(MOST_NAME_CHARS).collect::<String>().into());
+        if let Some(tid) = header.native_id.and_then(&as_seen).filter(|_| names.len() < MAX_THREADS) {
+            names.insert(tid, header.name.chars().take(MAX_NAME_CHARS).collect::<String>().into());
         }
     });
     names
@@ -55,7 +55,7 @@ fn read(dump: &str, as_seen: impl Fn(Tid) -> Option<Tid>) -> Names {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_NAME_CHARS, MOST_THREADS, read};
+    use super::{MAX_NAME_CHARS, MAX_THREADS, read};
 
     #[test]
     fn names_are_those_of_the_ids_that_are_seen() {
@@ -68,11 +68,11 @@ mod tests {
     #[test]
     fn neither_many_nor_long_names_take_much() {
         let line = |tid: usize| format!("\"{}\" #1 tid=0x1 nid={tid} runnable\n", "é".repeat(10_000));
-        let dump: String = (1..MOST_THREADS + 10)
+        let dump: String = (1..MAX_THREADS + 10)
             .map(|tid| if tid < 10 { line(tid) } else { format!("\"n\" #1 tid=0x1 nid={tid} x\n") })
             .collect();
         let names = read(&dump, Some);
-        assert_eq!(names.len(), MOST_THREADS);
-        assert!(names.values().all(|name| name.chars().count() <= MOST_NAME_CHARS));
+        assert_eq!(names.len(), MAX_THREADS);
+        assert!(names.values().all(|name| name.chars().count() <= MAX_NAME_CHARS));
     }
 }

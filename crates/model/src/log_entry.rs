@@ -91,6 +91,23 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
+    /// Of this kind, and nothing more is known.
+    pub fn new(kind: LogKind) -> Self {
+        Self {
+            at: None,
+            kind,
+            pattern: None,
+            level: None,
+            topic_partition: None,
+            length: None,
+            count: None,
+            offset: None,
+            before_bytes: None,
+            after_bytes: None,
+            text: Box::default(),
+        }
+    }
+
     /// What it is called in outputs: the user's name for it, or its kind's.
     pub fn name(&self) -> &str {
         self.pattern.as_deref().unwrap_or(self.kind.as_str())

@@ -12,7 +12,7 @@ use memchr::{memchr, memmem};
 use model::Nanos;
 use serde_json::Value;
 
-use super::time::{Stamp, TimeOfDay, stamps, time_of_day};
+use super::stamp::{OuterTime, Stamp, TimeOfDay, stamps, time_of_day};
 
 /// What stands before JSON in a line, such as a container runtime's prefix.
 const PREFIX_BYTES: usize = 96;
@@ -21,21 +21,12 @@ const MESSAGES: [&str; 5] = ["message", "msg", "log", "short_message", "MESSAGE"
 const TIMES: [&str; 6] = ["@timestamp", "timestamp", "time", "ts", "timeMillis", "__REALTIME_TIMESTAMP"];
 const LEVEL_FIELDS: [&str; 4] = ["level", "log.level", "severity", "levelname"];
 
-/// When a line was written, by what it is wrapped in or by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OuterTime {
-    /// In UTC.
-    Instant(Nanos),
-    /// As text, perhaps with a zone.
-    Stamp(Stamp),
-}
-
 /// A line's text, and what is known beside it.
 #[derive(Debug)]
 pub(super) struct LogLine<'a> {
-    text: Cow<'a, str>,
-    outer: Option<OuterTime>,
-    level: Option<&'static str>,
+    pub(super) text: Cow<'a, str>,
+    pub(super) outer: Option<OuterTime>,
+    pub(super) level: Option<&'static str>,
 }
 
 impl<'a> LogLine<'a> {
@@ -47,18 +38,6 @@ impl<'a> LogLine<'a> {
         let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
         let text = if memchr(ESCAPE, line).is_some() { Cow::Owned(uncoloured(&text)) } else { text };
         Self { text, outer: None, level: None }
-    }
-
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub(super) fn outer(&self) -> Option<OuterTime> {
-        self.outer
-    }
-
-    pub(super) fn level(&self) -> Option<&'static str> {
-        self.level
     }
 }
 
@@ -242,8 +221,8 @@ mod tests {
             r#"{"__REALTIME_TIMESTAMP":"1716131087458000","MESSAGE":"x y","level":"INFO"}"#,
         ] {
             let decoded = LogLine::of(line.as_bytes());
-            assert_eq!((decoded.text(), decoded.level()), ("x y", Some("INFO")), "{line}");
-            match decoded.outer() {
+            assert_eq!((&*decoded.text, decoded.level), ("x y", Some("INFO")), "{line}");
+            match decoded.outer {
                 Some(OuterTime::Instant(at)) => assert_eq!(at, Nanos(AT), "{line}"),
                 Some(OuterTime::Stamp(stamp)) => {
                     assert_eq!((stamp.time.nanos, stamp.east_seconds), (458_000_000, Some(0)));
@@ -264,9 +243,9 @@ mod tests {
             "}",
             "",
         ] {
-            assert_eq!(LogLine::of(line.as_bytes()).text(), line);
+            assert_eq!(LogLine::of(line.as_bytes()).text, line);
         }
-        assert_eq!(LogLine::of(b"a\xff").text(), "a\u{fffd}");
+        assert_eq!(LogLine::of(b"a\xff").text, "a\u{fffd}");
     }
 
     #[test]
@@ -277,7 +256,7 @@ mod tests {
             ("a\x1b", "a"),
             ("{\"message\":\"\\u001b[1mx\\u001b[0m\"}", "x"),
         ] {
-            assert_eq!(LogLine::of(line.as_bytes()).text(), text);
+            assert_eq!(LogLine::of(line.as_bytes()).text, text);
         }
     }
 }

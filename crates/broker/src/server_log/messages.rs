@@ -35,14 +35,13 @@
 //! tier partition state file format migration complete for topicIdPartition ID:t-0, state file size changed from 5 to 9
 //! ```
 
-use std::sync::Arc;
-
 use aho_corasick::packed::{self, Searcher};
 use aho_corasick::{AhoCorasick, Input, MatchKind, Span as Range};
-use model::{LogKind, Nanos};
+use model::{LogEntry, LogKind, Nanos, TopicPartition};
 
 use super::TEXT_BYTES;
 use super::time::{last_number, length, length_after, number, number_after};
+use crate::path::partition;
 
 /// What the broker says when it has stopped.
 pub(super) const STOPPED: &str = "shut down completed";
@@ -53,7 +52,7 @@ const AFTER_BYTES: usize = 4 * TEXT_BYTES;
 /// A text that a kind of line has, and how such a line is read.
 pub(super) struct Needle {
     pub(super) text: &'static str,
-    rule: fn(SplitLine<'_>) -> Option<Message<'_>>,
+    rule: fn(SplitLine<'_>) -> Option<LogEntry>,
 }
 
 /// A line, by the needle in it.
@@ -63,25 +62,12 @@ pub(super) struct SplitLine<'a> {
     pub(super) after: &'a str,
 }
 
-/// What a message tells.
-#[derive(Clone, Debug)]
-pub(super) struct Message<'a> {
-    pub(super) kind: LogKind,
-    pub(super) pattern: Option<Arc<str>>,
-    pub(super) partition: Option<(&'a str, u64)>,
-    pub(super) length: Option<Nanos>,
-    pub(super) count: Option<u64>,
-    pub(super) offset: Option<i64>,
-    pub(super) before_bytes: Option<u64>,
-    pub(super) after_bytes: Option<u64>,
-}
-
 /// What a line is.
 pub(super) enum Read<'a> {
     /// One of the request log, from its request on.
     Request(&'a str),
     /// Any other.
-    Message(Message<'a>),
+    Message(LogEntry),
 }
 
 const REQUEST: &str = "Completed request:";
@@ -97,7 +83,7 @@ pub(super) static NEEDLES: [Needle; 28] = [
     Needle { text: "ISR updated to ", rule: |line| Some(of(LogKind::IsrChange, line)) },
     Needle { text: "Completed load of ", rule: load },
     Needle { text: "logs in ", rule: loads },
-    Needle { text: "Logs loading complete in ", rule: loads_until_2_4 },
+    Needle { text: "Logs loading complete in ", rule: |line| lasting(LogKind::LogsLoad, length(line.after)) },
     Needle { text: "Recovering unflushed segment ", rule: segment_recovery },
     Needle { text: "clean shutdown file was found", rule: recovery },
     Needle { text: "Producer state recovery took ", rule: producer_state },
@@ -111,10 +97,17 @@ pub(super) static NEEDLES: [Needle; 28] = [
     Needle { text: "Finished loading ", rule: coordinator },
     Needle { text: "Finished LeaderAndIsr request in ", rule: leader_and_isr },
     Needle { text: "Unable to send a heartbeat because ", rule: |line| Some(of(LogKind::Heartbeat, line)) },
-    Needle { text: "Cancelled in-flight ", rule: cancelled },
+    Needle {
+        text: "Cancelled in-flight ",
+        rule: |line| lasting(LogKind::RequestTimeout, length_after(line.after, "since creation: ")),
+    },
     Needle { text: " took ", rule: took },
     Needle { text: " Pause ", rule: collection },
-    Needle { text: "Safepoint \"", rule: safepoint },
+    // `Safepoint "G1PauseRemark", …, Total: 32660156 ns`: runtime/safepoint.cpp, JDK 13 on.
+    Needle {
+        text: "Safepoint \"",
+        rule: |line| lasting(LogKind::Safepoint, length_after(line.after, "Total: ")),
+    },
     Needle { text: "application threads were stopped: ", rule: stopped },
 ];
 
@@ -141,28 +134,18 @@ fn head(text: &str) -> &str {
 }
 
 /// A message of this kind, about the partition that its line names.
-fn of(kind: LogKind, line: SplitLine<'_>) -> Message<'_> {
-    Message { partition: named(line.before).or_else(|| fields(line.after)), ..Message::new(kind) }
+fn of(kind: LogKind, line: SplitLine<'_>) -> LogEntry {
+    let topic_partition = named(line.before).or_else(|| fields(line.after));
+    LogEntry { topic_partition, ..LogEntry::new(kind) }
 }
 
-impl Message<'_> {
-    /// Of this kind, and nothing more is known.
-    pub(super) fn new(kind: LogKind) -> Self {
-        Self {
-            kind,
-            pattern: None,
-            partition: None,
-            length: None,
-            count: None,
-            offset: None,
-            before_bytes: None,
-            after_bytes: None,
-        }
-    }
+/// A message of this kind that says how long it took.
+fn lasting(kind: LogKind, length: Option<Nanos>) -> Option<LogEntry> {
+    Some(LogEntry { length: Some(length?), ..LogEntry::new(kind) })
 }
 
 /// The partition in what Kafka puts before messages: `[Log partition=t-0, dir=/d] `, `[Partition t-0 broker=1] `.
-fn named(before: &str) -> Option<(&str, u64)> {
+fn named(before: &str) -> Option<TopicPartition> {
     let open = before.rfind('[')?;
     let inside = before.get(open + 1..)?;
     let name = inside.split_once(" partition=").map(|(_, rest)| rest);
@@ -170,39 +153,28 @@ fn named(before: &str) -> Option<(&str, u64)> {
     partition(name.split([',', ' ', ']']).next()?)
 }
 
-/// `topic-0`.
-pub(super) fn partition(name: &str) -> Option<(&str, u64)> {
-    let (topic, number) = name.rsplit_once('-')?;
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    let is_topic = !topic.is_empty() && topic.len() <= 249;
-    let is_legal =
-        topic.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'));
-    (is_number && is_topic && is_legal).then_some(())?;
-    Some((topic, number.parse().ok().filter(|number| i32::try_from(*number).is_ok())?))
-}
-
 /// `topic=t, partition=0`, as a log prints itself.
-fn fields(text: &str) -> Option<(&str, u64)> {
+fn fields(text: &str) -> Option<TopicPartition> {
     let topic = text.split_once("topic=")?.1.split([',', ')']).next()?;
-    let number = number(text.split_once("partition=")?.1)?.0;
-    (!topic.is_empty()).then_some((topic, number))
+    let partition = number(text.split_once("partition=")?.1)?.0.try_into().ok()?;
+    (!topic.is_empty()).then(|| TopicPartition { topic: topic.into(), partition })
 }
 
-fn roll(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn roll(line: SplitLine<'_>) -> Option<LogEntry> {
     let length = length_after(line.after, " in ")?;
     let offset = offset(line.after, " at offset ");
-    Some(Message { length: Some(length), offset, ..of(LogKind::SegmentRoll, line) })
+    Some(LogEntry { length: Some(length), offset, ..of(LogKind::SegmentRoll, line) })
 }
 
 fn offset(text: &str, mark: &str) -> Option<i64> {
     i64::try_from(number_after(text, mark)?).ok()
 }
 
-fn snapshot(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn snapshot(line: SplitLine<'_>) -> Option<LogEntry> {
     let wrote = line.before.ends_with("Wrote ");
     (wrote || line.before.ends_with("Writing ")).then_some(())?;
     let (offset, rest) = number(line.after)?;
-    Some(Message {
+    Some(LogEntry {
         offset: i64::try_from(offset).ok(),
         count: number_after(rest, " with "),
         length: length_after(rest, " in "),
@@ -211,7 +183,7 @@ fn snapshot(line: SplitLine<'_>) -> Option<Message<'_>> {
 }
 
 /// Both lines of tiered storage end alike.
-fn tier(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn tier(line: SplitLine<'_>) -> Option<LogEntry> {
     let (before_bytes, rest) = number(line.after)?;
     let (after_bytes, _) = number(rest.strip_prefix(" to ")?)?;
     let (about, id) = line.before.rsplit_once("topicIdPartition ")?;
@@ -222,118 +194,116 @@ fn tier(line: SplitLine<'_>) -> Option<Message<'_>> {
         None if about.contains("migration complete") => LogKind::TierMigration,
         None => return None,
     };
-    Some(Message {
-        partition: partition(id.split_once(':').map_or(id, |(_, name)| name)),
+    Some(LogEntry {
+        topic_partition: partition(id.split_once(':').map_or(id, |(_, name)| name)),
         count: removed,
         before_bytes: Some(before_bytes),
         after_bytes: Some(after_bytes),
-        ..Message::new(kind)
+        ..LogEntry::new(kind)
     })
 }
 
-fn isr(kind: LogKind, line: SplitLine<'_>) -> Option<Message<'_>> {
+fn isr(kind: LogKind, line: SplitLine<'_>) -> Option<LogEntry> {
     let (from, rest) = line.after.split_once(" to ")?;
     let replicas = |list: &str| list.split(',').filter(|id| number(id.trim()).is_some()).count();
     let to = rest.split(['.', ' ']).next()?;
     let changed = replicas(from).abs_diff(replicas(to)) as u64;
-    Some(Message { count: Some(changed), ..of(kind, line) })
+    Some(LogEntry { count: Some(changed), ..of(kind, line) })
 }
 
-fn load(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn load(line: SplitLine<'_>) -> Option<LogEntry> {
     let length = length_after(line.after, " in ")?;
     let whose = line.after.strip_prefix("log ").and_then(|rest| partition(rest.split(' ').next()?));
     let message = of(LogKind::LogLoad, line);
-    Some(Message {
+    Some(LogEntry {
         length: Some(length),
         count: number_after(line.after, " with "),
-        partition: whose.or(message.partition),
+        topic_partition: whose.or(message.topic_partition),
         ..message
     })
 }
 
 /// `Loaded 50 logs in 123ms.`
-fn loads(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn loads(line: SplitLine<'_>) -> Option<LogEntry> {
     let mut words = line.before.trim_end().rsplit(' ');
     let (count, verb) = (words.next()?.parse().ok()?, words.next()?);
     verb.ends_with("Loaded").then_some(())?;
-    Some(Message { length: Some(length(line.after)?), count: Some(count), ..Message::new(LogKind::LogsLoad) })
+    Some(LogEntry {
+        length: Some(length(line.after)?),
+        count: Some(count),
+        ..LogEntry::new(LogKind::LogsLoad)
+    })
 }
 
-/// `Logs loading complete in 123 ms.`
-fn loads_until_2_4(line: SplitLine<'_>) -> Option<Message<'_>> {
-    Some(Message { length: Some(length(line.after)?), ..Message::new(LogKind::LogsLoad) })
-}
-
-fn segment_recovery(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn segment_recovery(line: SplitLine<'_>) -> Option<LogEntry> {
     let (offset, rest) = number(line.after)?;
     let whose = rest.split_once(" recovered for ").and_then(|(_, name)| {
         let name = name.split(' ').next()?;
         partition(name.strip_suffix('.').unwrap_or(name))
     });
     let message = of(LogKind::SegmentRecovery, line);
-    Some(Message { offset: i64::try_from(offset).ok(), partition: whose.or(message.partition), ..message })
+    Some(LogEntry {
+        offset: i64::try_from(offset).ok(),
+        topic_partition: whose.or(message.topic_partition),
+        ..message
+    })
 }
 
 /// That the stop was clean is no news.
-fn recovery(line: SplitLine<'_>) -> Option<Message<'_>> {
-    line.before.ends_with("no ").then(|| Message::new(LogKind::Recovery))
+fn recovery(line: SplitLine<'_>) -> Option<LogEntry> {
+    line.before.ends_with("no ").then(|| LogEntry::new(LogKind::Recovery))
 }
 
-fn producer_state(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn producer_state(line: SplitLine<'_>) -> Option<LogEntry> {
     let load = length(line.after)?;
     let segments = length_after(line.after, " and ").unwrap_or(Nanos::ZERO);
     let offset = offset(line.after, " offset ");
-    Some(Message { length: Some(load + segments), offset, ..of(LogKind::ProducerState, line) })
+    Some(LogEntry { length: Some(load + segments), offset, ..of(LogKind::ProducerState, line) })
 }
 
-fn controlled_shutdown(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn controlled_shutdown(line: SplitLine<'_>) -> Option<LogEntry> {
     line.before.ends_with(['C', 'c']).then_some(())?;
     let length = length_after(line.after, " after ");
-    Some(Message { length, ..Message::new(LogKind::ControlledShutdown) })
+    Some(LogEntry { length, ..LogEntry::new(LogKind::ControlledShutdown) })
 }
 
 /// Its parts say the same of themselves, one after the other; the broker itself begins and ends.
-fn stopping(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn stopping(line: SplitLine<'_>) -> Option<LogEntry> {
     let (_, who) = line.before.rsplit_once('[')?;
     let is_broker = who.starts_with("BrokerServer ") || who.starts_with("KafkaServer ");
-    is_broker.then(|| Message::new(LogKind::Shutdown))
+    is_broker.then(|| LogEntry::new(LogKind::Shutdown))
 }
 
 /// Who leads which partition from now on: the name stands right before, perhaps with the topic's id.
-fn election(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn election(line: SplitLine<'_>) -> Option<LogEntry> {
     let before = line.before.trim_end();
     let before = before.rsplit_once(" with topic id ").map_or(before, |(name, _)| name);
     let whose = partition(before.rsplit(' ').next()?)?;
-    Some(Message { partition: Some(whose), ..Message::new(LogKind::LeaderElection) })
+    Some(LogEntry { topic_partition: Some(whose), ..LogEntry::new(LogKind::LeaderElection) })
 }
 
-fn coordinator(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn coordinator(line: SplitLine<'_>) -> Option<LogEntry> {
     let length = length_after(line.after, " in ")?;
     let from = line.after.split_once(" from ")?.1;
-    Some(Message {
-        partition: partition(from.split(' ').next()?),
+    Some(LogEntry {
+        topic_partition: partition(from.split(' ').next()?),
         length: Some(length),
-        ..Message::new(LogKind::CoordinatorLoad)
+        ..LogEntry::new(LogKind::CoordinatorLoad)
     })
 }
 
-fn leader_and_isr(line: SplitLine<'_>) -> Option<Message<'_>> {
-    Some(Message {
+fn leader_and_isr(line: SplitLine<'_>) -> Option<LogEntry> {
+    Some(LogEntry {
         length: Some(length(line.after)?),
         count: number_after(line.after, " for "),
-        ..Message::new(LogKind::LeaderAndIsr)
+        ..LogEntry::new(LogKind::LeaderAndIsr)
     })
-}
-
-fn cancelled(line: SplitLine<'_>) -> Option<Message<'_>> {
-    let length = length_after(line.after, "since creation: ")?;
-    Some(Message { length: Some(length), ..Message::new(LogKind::RequestTimeout) })
 }
 
 /// Any other line that says how long it took.
-fn took(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn took(line: SplitLine<'_>) -> Option<LogEntry> {
     let length = length(line.after)?;
-    Some(Message { length: Some(length), ..of(synced(line.before), line) })
+    Some(LogEntry { length: Some(length), ..of(synced(line.before), line) })
 }
 
 /// Whether it was a way to the disk.
@@ -348,23 +318,16 @@ fn synced(before: &str) -> LogKind {
 // long they took; what else such a log says, `jvm::gc_log` reads.
 
 /// `[…][gc] GC(12) Pause Young (Normal) (G1 Evacuation Pause) 123M->45M(512M) 12.345ms`: gc/shared/gcTraceTime.cpp.
-pub(super) fn collection(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn collection(line: SplitLine<'_>) -> Option<LogEntry> {
     let word = line.before.rsplit(' ').find(|word| !word.is_empty() && !word.ends_with(':'))?;
     (word.contains("GC(") && word.ends_with(')')).then_some(())?;
-    let length = length(line.after.trim_end().rsplit(' ').next()?)?;
-    Some(Message { length: Some(length), ..Message::new(LogKind::GcPause) })
-}
-
-/// `Safepoint "G1PauseRemark", …, Total: 32660156 ns`: runtime/safepoint.cpp, JDK 13 on.
-pub(super) fn safepoint(line: SplitLine<'_>) -> Option<Message<'_>> {
-    let length = length_after(line.after, "Total: ")?;
-    Some(Message { length: Some(length), ..Message::new(LogKind::Safepoint) })
+    lasting(LogKind::GcPause, length(line.after.trim_end().rsplit(' ').next()?))
 }
 
 /// `Total time for which application threads were stopped: 0.0123 seconds, …`: up to JDK 12.
-pub(super) fn stopped(line: SplitLine<'_>) -> Option<Message<'_>> {
+fn stopped(line: SplitLine<'_>) -> Option<LogEntry> {
     line.before.ends_with("Total time for which ").then_some(())?;
-    Some(Message { length: Some(length(line.after)?), ..Message::new(LogKind::Safepoint) })
+    lasting(LogKind::Safepoint, length(line.after))
 }
 
 // Finds the first of a few texts in a block, many bytes at a time. Does not know what they mean.

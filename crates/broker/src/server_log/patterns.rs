@@ -10,14 +10,14 @@
 
 use std::sync::Arc;
 
-use model::LogKind;
+use model::{LogEntry, LogKind, TopicPartition};
 use regex::bytes::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
-use super::messages::{Message, partition};
 use super::time::{in_unit, unit_ns};
+use crate::path::partition;
 
 /// Patterns at most: each line is looked at with all of them.
-const MOST: usize = 64;
+const MAX_PATTERNS: usize = 64;
 /// What one expression may take when compiled, and what it may take while it runs.
 const EXPRESSION_BYTES: usize = 1 << 20;
 /// What all together may take, which only makes looking faster.
@@ -58,7 +58,7 @@ pub enum PatternError {
         source: regex::Error,
     },
     /// Too many.
-    #[error("line {line}: more than {MOST} patterns: join some of them with |")]
+    #[error("line {line}: more than {MAX_PATTERNS} patterns: join some of them with |")]
     TooMany {
         /// The first one too many, from 1.
         line: usize,
@@ -106,7 +106,7 @@ impl Patterns {
             if text.is_empty() || text.starts_with('#') {
                 continue;
             }
-            if patterns.len() == MOST {
+            if patterns.len() == MAX_PATTERNS {
                 return Err(PatternError::TooMany { line });
             }
             patterns.push(Pattern::parse(line, text)?);
@@ -121,7 +121,7 @@ impl Patterns {
     }
 
     /// What the first pattern that fits says of a line.
-    pub(super) fn find<'a>(&self, line: &'a str) -> Option<Message<'a>> {
+    pub(super) fn find(&self, line: &str) -> Option<LogEntry> {
         if self.any.as_ref().is_some_and(|any| !any.is_match(line.as_bytes())) {
             return None;
         }
@@ -148,27 +148,27 @@ impl Pattern {
         Ok(Self { name: name.into(), unit, expression })
     }
 
-    fn find<'a>(&self, line: &'a str) -> Option<Message<'a>> {
+    fn find(&self, line: &str) -> Option<LogEntry> {
         let captures = self.expression.captures(line.as_bytes())?;
         let group = |name: &str| group(&captures, line, name);
         let number = |name: &str| group(name)?.parse::<u64>().ok();
-        let mut message = Message {
+        let mut entry = LogEntry {
             pattern: Some(Arc::clone(&self.name)),
-            partition: whose(group("topic"), group("partition")),
+            topic_partition: whose(group("topic"), group("partition")),
             offset: number("offset").and_then(|offset| offset.try_into().ok()),
             count: number("count"),
             before_bytes: number("before"),
             after_bytes: number("after"),
-            ..Message::new(LogKind::Pattern)
+            ..LogEntry::new(LogKind::Pattern)
         };
         let value = group("value");
         match self.unit {
-            Unit::Time { unit_ns } => message.length = value.and_then(|value| in_unit(value, unit_ns)),
-            Unit::Bytes => message.after_bytes = value.and_then(|value| value.parse().ok()),
-            Unit::Count => message.count = value.and_then(|value| value.parse().ok()),
+            Unit::Time { unit_ns } => entry.length = value.and_then(|value| in_unit(value, unit_ns)),
+            Unit::Bytes => entry.after_bytes = value.and_then(|value| value.parse().ok()),
+            Unit::Count => entry.count = value.and_then(|value| value.parse().ok()),
             Unit::None => {}
         }
-        Some(message)
+        Some(entry)
     }
 }
 
@@ -199,9 +199,12 @@ fn group<'a>(captures: &Captures<'_>, line: &'a str, name: &str) -> Option<&'a s
 }
 
 /// A topic and a number, or both in one, as `t-0`.
-fn whose<'a>(topic: Option<&'a str>, number: Option<&'a str>) -> Option<(&'a str, u64)> {
+fn whose(topic: Option<&str>, number: Option<&str>) -> Option<TopicPartition> {
     match (topic, number) {
-        (Some(topic), Some(number)) => Some((topic, number.parse().ok()?)),
+        (Some(topic), Some(number)) => {
+            let partition = number.parse::<u64>().ok()?.try_into().ok()?;
+            Some(TopicPartition { topic: topic.into(), partition })
+        }
         (None, Some(name)) | (Some(name), None) => partition(name),
         (None, None) => None,
     }
@@ -209,7 +212,7 @@ fn whose<'a>(topic: Option<&'a str>, number: Option<&'a str>) -> Option<(&'a str
 
 #[cfg(test)]
 mod tests {
-    use model::Nanos;
+    use model::{LogEntry, Nanos};
 
     use super::Patterns;
 
@@ -224,12 +227,13 @@ mod tests {
         ";
         let patterns = Patterns::parse(file).unwrap();
         let told = patterns.find("[x] WARN write of a.b-7 stalled for 1.5 s").unwrap();
-        assert_eq!((told.pattern.as_deref(), told.partition), (Some("slow-disk"), Some(("a.b", 7))));
+        let named = |told: &LogEntry| told.topic_partition.as_ref().unwrap().to_string();
+        assert_eq!((told.pattern.as_deref(), named(&told).as_str()), (Some("slow-disk"), "a.b-7"));
         assert_eq!(told.length, Some(Nanos(1_500_000_000)));
         let told = patterns.find("t-x-3 is now 5, was 90").unwrap();
         assert_eq!(
-            (told.partition, told.before_bytes, told.after_bytes),
-            (Some(("t-x", 3)), Some(90), Some(5))
+            (named(&told).as_str(), told.before_bytes, told.after_bytes),
+            ("t-x-3", Some(90), Some(5))
         );
         assert_eq!(patterns.find("retried 3 times").unwrap().count, Some(3));
         assert_eq!(patterns.find("no longer there").unwrap().pattern.as_deref(), Some("gone"));

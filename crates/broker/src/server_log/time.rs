@@ -4,13 +4,12 @@
 //! journal) has put a time with a zone before it, the line's own time is that instant in whichever zone fits; else it is
 //! in the zone that the user says.
 
-use std::fmt;
-
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use model::Nanos;
 
-use super::line::{Header, OuterTime};
+use super::line::Header;
+use super::stamp::{OuterTime, Stamp, TimeOfDay};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const HALF_A_DAY_S: i32 = 43_200;
@@ -21,7 +20,7 @@ const CARRIED_WITHIN_NS: i64 = 60 * SECOND_NS;
 const FURTHEST_NS: i64 = 15 * 3_600 * SECOND_NS;
 
 /// The zone of times that name none.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Zone(TimeZone);
 
 impl Zone {
@@ -40,12 +39,6 @@ impl Zone {
         let stamp = Stamp::read(format!("2000-01-01 00:00:00{}", text.replace("UTC", "Z")).as_bytes())?;
         let offset = Offset::from_seconds(stamp.east_seconds?).ok()?;
         Some(Self(TimeZone::fixed(offset)))
-    }
-}
-
-impl fmt::Debug for Zone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Zone").finish_non_exhaustive()
     }
 }
 
@@ -147,117 +140,6 @@ fn beside(stamp: Stamp, carried: Nanos) -> Nanos {
     if fits { utc - Nanos(nearest_ns) } else { carried }
 }
 
-// The date and time that a line begins with, as text. Does not know which instant that is.
-
-/// A date and time of day, and how far east of UTC its clock is, where it says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    pub(super) date: (i16, i8, i8),
-    pub(super) time: TimeOfDay,
-    pub(super) east_seconds: Option<i32>,
-}
-
-/// A time of day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TimeOfDay {
-    pub(super) hour: i8,
-    pub(super) minute: i8,
-    pub(super) second: i8,
-    pub(super) nanos: i32,
-}
-
-/// Where a text is read.
-struct Cursor<'a>(&'a [u8]);
-
-impl Cursor<'_> {
-    fn digits(&mut self, count: usize) -> Option<i32> {
-        let (digits, rest) = self.0.split_at_checked(count)?;
-        let number = digits.iter().try_fold(0, |number, digit| {
-            digit.is_ascii_digit().then(|| number * 10 + i32::from(digit - b'0'))
-        });
-        self.0 = rest;
-        number
-    }
-
-    fn two(&mut self) -> Option<i8> {
-        i8::try_from(self.digits(2)?).ok()
-    }
-
-    fn any(&mut self, of: &[u8]) -> Option<u8> {
-        let (&first, rest) = self.0.split_first()?;
-        of.contains(&first).then(|| {
-            self.0 = rest;
-            first
-        })
-    }
-
-    /// `15:04:47,458`, with up to nine digits behind the second.
-    fn time(&mut self) -> Option<TimeOfDay> {
-        let hour = self.two()?;
-        self.any(b":")?;
-        let minute = self.two()?;
-        self.any(b":")?;
-        let second = self.two()?;
-        let nanos = self.fraction();
-        let is_time = hour < 24 && minute < 60 && second < 60;
-        is_time.then_some(TimeOfDay { hour, minute, second, nanos })
-    }
-
-    fn fraction(&mut self) -> i32 {
-        if !self.0.get(1).is_some_and(u8::is_ascii_digit) || self.any(b".,").is_none() {
-            return 0;
-        }
-        let digits = self.0.iter().take(9).take_while(|byte| byte.is_ascii_digit()).count();
-        let more = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let number = self.digits(digits).unwrap_or(0);
-        self.0 = self.0.get(more - digits..).unwrap_or_default();
-        (digits..9).fold(number, |number, _| number * 10)
-    }
-
-    /// `Z`, `+02:00`, `-0700`, `+02`, with a blank before it or none, ` UTC`, ` GMT`.
-    fn zone(&mut self) -> Option<i32> {
-        let text = self.0.strip_prefix(b" ").unwrap_or(self.0);
-        if [&b"Z"[..], b"UTC", b"GMT"].iter().any(|name| text.starts_with(name)) {
-            return Some(0);
-        }
-        let mut rest = Cursor(text);
-        let sign = if rest.any(b"+-")? == b'-' { -1 } else { 1 };
-        let hours = rest.digits(2)?;
-        let _ = rest.any(b":");
-        let minutes = rest.digits(2).unwrap_or(0);
-        (hours <= 18 && minutes < 60).then_some(sign * (hours * 3_600 + minutes * 60))
-    }
-}
-
-impl Stamp {
-    /// The one that a text begins with: `2024-05-19 15:04:47,458`, `2024-05-19T15:04:47.458123Z`.
-    pub(super) fn read(text: &[u8]) -> Option<Self> {
-        let mut at = Cursor(text);
-        let year = i16::try_from(at.digits(4)?).ok()?;
-        at.any(b"-")?;
-        let month = at.two()?;
-        at.any(b"-")?;
-        let day = at.two()?;
-        at.any(b" T")?;
-        let time = at.time()?;
-        Some(Self { date: (year, month, day), time, east_seconds: at.zone() })
-    }
-}
-
-/// The first and the last one in a text.
-pub(super) fn stamps(text: &[u8]) -> Option<(Stamp, Stamp)> {
-    let starts =
-        || (0..text.len()).filter(|&at| at == 0 || !text.get(at - 1).is_some_and(u8::is_ascii_digit));
-    let at = |at: usize| text.get(at..).and_then(Stamp::read);
-    let first = starts().find_map(at)?;
-    Some((first, starts().rev().find_map(at).unwrap_or(first)))
-}
-
-/// The first time of day in a text.
-pub(super) fn time_of_day(text: &[u8]) -> Option<TimeOfDay> {
-    (0..text.len()).find_map(|at| Cursor(text.get(at..)?).time())
-}
-
 // Numbers and lengths of time as messages have them. Does not look for them.
 
 /// No broker is at anything for longer than a year: what is longer is no length of time.
@@ -319,8 +201,9 @@ pub(super) fn number_after(text: &str, mark: &str) -> Option<u64> {
 mod tests {
     use model::Nanos;
 
-    use super::{Clock, OuterTime, Zone, parse_instant};
+    use super::{Clock, Zone, parse_instant};
     use crate::server_log::line::Header;
+    use crate::server_log::stamp::OuterTime;
 
     const AT: i64 = 1_716_131_087_458_000_000;
 
@@ -381,46 +264,6 @@ mod tests {
         for text in ["Europe/Warsaw", "", "02:00", "+19:00"] {
             assert!(Zone::parse(text).is_none(), "{text}");
         }
-    }
-}
-
-#[cfg(test)]
-mod stamp_tests {
-    use super::{Stamp, stamps};
-
-    #[test]
-    fn dates_are_read_in_kafkas_form_and_in_iso_8601_s() {
-        let read = |text: &str| {
-            let Stamp { date, time, east_seconds } = Stamp::read(text.as_bytes())?;
-            Some((date, (time.hour, time.minute, time.second, time.nanos), east_seconds))
-        };
-        let (date, noon) = ((2024, 5, 19), |nanos| (15, 4, 47, nanos));
-        for (text, expected) in [
-            ("2024-05-19 15:04:47,458] INFO", Some((date, noon(458_000_000), None))),
-            ("2024-05-19T15:04:47.458Z", Some((date, noon(458_000_000), Some(0)))),
-            ("2024-05-19T15:04:47.458123456+02:00 stdout", Some((date, noon(458_123_456), Some(7_200)))),
-            ("2024-05-19T15:04:47.4581234567Z", Some((date, noon(458_123_456), Some(0)))),
-            ("2024-05-19 15:04:47,458-0700", Some((date, noon(458_000_000), Some(-25_200)))),
-            ("2024-05-19 15:04:47,458 +0530]", Some((date, noon(458_000_000), Some(19_800)))),
-            ("2024-05-19 15:04:47 UTC", Some((date, noon(0), Some(0)))),
-            ("2024-05-19T15:04:47", Some((date, noon(0), None))),
-            ("2024-05-19 15:04:47, and", Some((date, noon(0), None))),
-            ("2024-05-19 25:04:47", None),
-            ("2024-05-19 15:04", None),
-            ("24-05-19 15:04:47", None),
-            ("", None),
-        ] {
-            assert_eq!(read(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_prefix_s_date_is_told_from_the_line_s_own() {
-        let (first, last) =
-            stamps(b"2024-05-19T13:04:47.459000000Z stdout F [2024-05-19 15:04:47,458] INFO").unwrap();
-        assert_eq!((first.east_seconds, last.east_seconds), (Some(0), None));
-        assert_eq!((first.time.hour, last.time.hour), (13, 15));
-        assert_eq!(stamps(b"no date"), None);
     }
 }
 

@@ -9,7 +9,7 @@
 use std::io;
 
 use super::source::Source;
-use super::{PacketPlace, RECORD_LIMIT, Record};
+use super::{PacketPlace, RECORD_LIMIT, Record, number};
 use crate::packet::LinkType;
 
 pub(super) const HEADER_BYTES: usize = 24;
@@ -43,9 +43,9 @@ impl Layout {
 
     pub(super) fn record(&self, source: &mut Source) -> io::Result<Record> {
         let header = source.peek(RECORD_HEADER_BYTES)?;
-        let number = |at| field(header, at, self.swapped);
+        let field = |at| field(header, at, self.swapped);
         let (Some(seconds), Some(fraction), Some(len), Some(original_len)) =
-            (number(0), number(4), number(8), number(12))
+            (field(0), field(4), field(8), field(12))
         else {
             return Ok(if header.is_empty() { Record::End } else { Record::Cut });
         };
@@ -69,6 +69,5 @@ impl Layout {
 }
 
 fn field(bytes: &[u8], at: usize, swapped: bool) -> Option<u32> {
-    let number = bytes.get(at..)?.first_chunk::<4>()?;
-    Some(if swapped { u32::from_be_bytes(*number) } else { u32::from_le_bytes(*number) })
+    number(bytes, at, swapped).map(u32::from_le_bytes)
 }

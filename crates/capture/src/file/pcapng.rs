@@ -14,7 +14,7 @@
 use std::io;
 
 use super::source::Source;
-use super::{Notes, PacketPlace, RECORD_LIMIT, Record};
+use super::{Notes, PacketPlace, RECORD_LIMIT, Record, number};
 use crate::packet::LinkType;
 
 /// The type of a section header block: the same in both byte orders.
@@ -161,13 +161,8 @@ impl Section {
                 (OPTION_END, _) => return,
                 (OPTION_RESOLUTION, &[resolution, ..]) => interface.resolution = Resolution::new(resolution),
                 (OPTION_OFFSET, value) => {
-                    if let Some(bytes) = value.first_chunk::<8>() {
-                        interface.offset_s = if self.big_endian {
-                            i64::from_be_bytes(*bytes)
-                        } else {
-                            i64::from_le_bytes(*bytes)
-                        };
-                    }
+                    let offset = number(value, 0, self.big_endian).map(i64::from_le_bytes);
+                    interface.offset_s = offset.unwrap_or(interface.offset_s);
                 }
                 _ => {}
             }
@@ -176,13 +171,11 @@ impl Section {
     }
 
     fn u32(&self, bytes: &[u8], at: usize) -> Option<u32> {
-        let number = bytes.get(at..)?.first_chunk::<4>()?;
-        Some(if self.big_endian { u32::from_be_bytes(*number) } else { u32::from_le_bytes(*number) })
+        number(bytes, at, self.big_endian).map(u32::from_le_bytes)
     }
 
     fn u16(&self, bytes: &[u8], at: usize) -> Option<u16> {
-        let number = bytes.get(at..)?.first_chunk::<2>()?;
-        Some(if self.big_endian { u16::from_be_bytes(*number) } else { u16::from_le_bytes(*number) })
+        number(bytes, at, self.big_endian).map(u16::from_le_bytes)
     }
 }
 

@@ -107,13 +107,13 @@ fn the_file_that_tells_a_machine_to_listen_goes_again() {
     let machine = machine(proc.path(), PID, "4");
     let [cwd, tmp] = ["cwd", "root/tmp"].map(|place| proc.path().join(format!("{PID}/{place}")));
     let file = |directory: &Path| directory.join(format!(".attach_pid{OWN}"));
-    let put = super::Trigger::put(&machine).unwrap();
+    let put = super::put_trigger(&machine).unwrap();
     assert!(file(&cwd).exists() && !file(&tmp).exists());
     drop(put);
     assert!(!file(&cwd).exists());
     // Where its working directory takes no files; permissions do not stop root.
     fs::remove_dir(&cwd).unwrap();
-    let put = super::Trigger::put(&machine).unwrap();
+    let put = super::put_trigger(&machine).unwrap();
     assert!(file(&tmp).exists());
     // The process ends, and what leads to its files with it.
     fs::rename(proc.path().join(PID.to_string()), proc.path().join("gone")).unwrap();

@@ -30,8 +30,9 @@ use crate::lines::Lines;
 pub(super) const START: &str = "Full thread dump ";
 
 /// Where in the dump the next line is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
+    #[default]
     Outside,
     Stack,
     Synchronizers,
@@ -40,7 +41,7 @@ enum Place {
 }
 
 /// A dump being read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct HotSpot {
     pub(super) threads: Vec<Thread>,
     pub(super) deadlocks: u32,
@@ -50,10 +51,6 @@ pub(super) struct HotSpot {
 }
 
 impl HotSpot {
-    pub(super) fn new() -> Self {
-        Self { threads: Vec::new(), deadlocks: 0, place: Place::Outside, waits_unnamed: false }
-    }
-
     /// Whether the dump's end was seen.
     pub(super) fn is_done(&self) -> bool {
         self.place == Place::Done

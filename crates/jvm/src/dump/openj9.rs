@@ -27,7 +27,7 @@ use model::{Lock, LockHolder, LockKind, Pid};
 use super::thread::{self, DefectKind, TextPool, Thread, ThreadState, Wait, WaitKind};
 
 /// A javacore being read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct OpenJ9 {
     pub(super) threads: Vec<Thread>,
     pub(super) deadlocks: u32,
@@ -42,19 +42,6 @@ pub(super) struct OpenJ9 {
 }
 
 impl OpenJ9 {
-    pub(super) fn new() -> Self {
-        Self {
-            threads: Vec::new(),
-            deadlocks: 0,
-            pid: 0,
-            taken: None,
-            monitors: Monitors::default(),
-            vm_threads: Vec::new(),
-            in_thread: false,
-            is_done: false,
-        }
-    }
-
     /// Whether the dump's end was seen.
     pub(super) fn is_done(&self) -> bool {
         self.is_done
@@ -155,9 +142,13 @@ fn state_named(text: &str) -> ThreadState {
 }
 
 fn hex_after(text: &str, mark: &str) -> Option<u64> {
-    let digits = text.split_once(mark)?.1;
-    let end = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
-    u64::from_str_radix(digits.get(..end)?, 16).ok()
+    Some(hex(text.split_once(mark)?.1)?.0)
+}
+
+/// The hexadecimal number that a text begins with, and what follows it.
+fn hex(text: &str) -> Option<(u64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(text.len());
+    Some((u64::from_str_radix(text.get(..end)?, 16).ok()?, text.get(end..)?))
 }
 
 fn number_after(text: &str, mark: &str) -> Option<u32> {
@@ -306,15 +297,12 @@ fn named(text: &str, texts: &mut TextPool) -> Result<Option<MonitorUser>, Defect
 
 /// The first number of what follows a name: its `J9VMThread`, which older javacores write without that word.
 fn vm_thread(text: &str) -> Option<u64> {
-    let digits = text.split_once("0x")?.1;
-    let end = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
-    u64::from_str_radix(digits.get(..end)?, 16).ok()
+    hex_after(text, "0x")
 }
 
 /// `java/lang/Object@0x00000000E0A24848: REST`: class with dots, address, and what follows.
 fn object(text: &str) -> Option<(String, u64, &str)> {
     let (class, rest) = text.split_once("@0x")?;
-    let end = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
-    let address = u64::from_str_radix(rest.get(..end)?, 16).ok()?;
-    Some((class.replace('/', "."), address, rest.get(end..)?))
+    let (address, rest) = hex(rest)?;
+    Some((class.replace('/', "."), address, rest))
 }

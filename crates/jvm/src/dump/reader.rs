@@ -167,8 +167,8 @@ impl Open {
     /// One that begins at this line; `said` is what lines before it said of process and time.
     pub(super) fn new(format: DumpFormat, line: u64, (pid, date): (Pid, Option<DateTime>)) -> Self {
         let body = match format {
-            DumpFormat::HotSpot => Body::HotSpot(HotSpot::new()),
-            DumpFormat::OpenJ9 => Body::OpenJ9(Box::new(OpenJ9::new())),
+            DumpFormat::HotSpot => Body::HotSpot(HotSpot::default()),
+            DumpFormat::OpenJ9 => Body::OpenJ9(Box::default()),
         };
         Self { first_line: line, last_line: line, pid, date, body, defects: Vec::new(), is_full: false }
     }

@@ -2,7 +2,6 @@
 //! know how dumps are written.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 
 use jiff::civil::DateTime;
@@ -158,7 +157,8 @@ pub enum Error {
 }
 
 /// Something of a dump that could not be read; the rest of it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {kind}")]
 pub struct Defect {
     /// Where, from 1.
     pub line: u64,
@@ -167,30 +167,20 @@ pub struct Defect {
 }
 
 /// What is wrong with a dump.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DefectKind {
     /// The text ends, or another dump begins, before the dump's own end.
+    #[error("the dump has no end: it is read as far as it goes, threads may be missing")]
     Truncated,
     /// The text's last line has no end: what it says may be cut off, so it is not used.
+    #[error("the last line is cut off and not used")]
     CutLine,
     /// A line that should begin a thread and has no ids.
+    #[error("a thread without ids (tid=, nid=): left out")]
     BrokenThread,
     /// The dump is larger than what is kept of one; the rest of it is left out.
+    #[error("the dump is too large: what follows of it is left out")]
     TooLarge,
-}
-
-impl fmt::Display for Defect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.kind {
-            DefectKind::Truncated => {
-                "the dump has no end: it is read as far as it goes, threads may be missing"
-            }
-            DefectKind::CutLine => "the last line is cut off and not used",
-            DefectKind::BrokenThread => "a thread without ids (tid=, nid=): left out",
-            DefectKind::TooLarge => "the dump is too large: what follows of it is left out",
-        };
-        write!(f, "line {}: {what}", self.line)
-    }
 }
 
 // The date and time in a dump, which is the JVM's wall clock without its zone. Reads no clock.
@@ -213,14 +203,8 @@ impl Zone {
 
 /// A line that is a date and nothing else, which precedes each HotSpot dump: `2026-11-21 18:07:17`.
 pub(super) fn alone(line: &str) -> Option<DateTime> {
-    let shape = |(at, byte): (usize, u8)| match at {
-        4 | 7 => byte == b'-',
-        10 => byte == b' ',
-        13 | 16 => byte == b':',
-        _ => byte.is_ascii_digit(),
-    };
     let line = line.trim_end();
-    (line.len() == 19 && line.bytes().enumerate().all(shape)).then(|| parse(line)).flatten()
+    DateTime::strptime("%Y-%m-%d %H:%M:%S", line).ok().filter(|_| line.len() == 19)
 }
 
 /// Year, month, day, hour, minute, second and, where they follow, milliseconds, with any separators.

@@ -54,10 +54,9 @@ struct Select {
 
 #[derive(Default)]
 struct Cache {
-    names: HashMap<(u64, u64), Arc<str>>,
+    /// Names, methods and stacks by type and key.
+    texts: HashMap<(u64, u64), Arc<str>>,
     threads: HashMap<u64, Thread>,
-    methods: HashMap<u64, Arc<str>>,
-    stacks: HashMap<u64, Arc<str>>,
     bytes: usize,
 }
 
@@ -87,12 +86,11 @@ impl Constants {
 
     /// The thread that a value is.
     pub(super) fn thread(&mut self, value: Value<'_>) -> Option<Thread> {
-        let Value::Pooled { type_id, key } = value else { return None };
+        let (type_id, key) = value.key()?;
         if let Some(thread) = self.cached.threads.get(&key) {
             return Some(thread.clone());
         }
-        let select = &self.select.as_ref()?.thread;
-        let [tid, os_name, java_name] = select.read(&self.types, &mut self.pools.get(type_id, key)?).ok()?;
+        let [tid, os_name, java_name] = self.fields(&self.select.as_ref()?.thread, (type_id, key))?;
         let java_name = self.text(java_name);
         let name = if java_name.is_empty() { self.text(os_name) } else { java_name };
         let thread = Thread { tid: u32::try_from(tid.integer()).unwrap_or(0), name: name.into() };
@@ -101,82 +99,76 @@ impl Constants {
         Some(thread)
     }
 
+    /// The text that stands for a key: as it is cached, or as `make` puts it together.
+    fn cached(
+        &mut self,
+        (type_id, key): (u64, u64),
+        make: impl FnOnce(&mut Self) -> Option<String>,
+    ) -> Arc<str> {
+        if let Some(text) = self.cached.texts.get(&(type_id, key)) {
+            return Arc::clone(text);
+        }
+        let text: Arc<str> = make(self).unwrap_or_default().into();
+        self.cached.make_room(text.len());
+        self.cached.texts.insert((type_id, key), Arc::clone(&text));
+        text
+    }
+
     /// The text of a value that is a string, or has one as its first field.
     pub(super) fn name(&mut self, value: Value<'_>) -> Arc<str> {
-        let Value::Pooled { type_id, key } = value else { return self.text(value).into() };
-        if let Some(name) = self.cached.names.get(&(type_id, key)) {
-            return Arc::clone(name);
+        match value.key() {
+            Some(key) => self.cached(key, |this| Some(this.text(value))),
+            None => self.text(value).into(),
         }
-        let name: Arc<str> = self.text(value).into();
-        self.cached.make_room(name.len());
-        self.cached.names.insert((type_id, key), Arc::clone(&name));
-        name
     }
 
     /// The name of a class, as Java writes it: `java.lang.Object`.
     pub(super) fn class(&mut self, value: Value<'_>) -> Arc<str> {
-        let Value::Pooled { type_id, key } = value else { return Arc::default() };
-        if let Some(name) = self.cached.names.get(&(type_id, key)) {
-            return Arc::clone(name);
-        }
-        let name: Arc<str> = self.class_name(type_id, key).unwrap_or_default().into();
-        self.cached.make_room(name.len());
-        self.cached.names.insert((type_id, key), Arc::clone(&name));
-        name
+        let Some(key) = value.key() else { return Arc::default() };
+        self.cached(key, |this| this.class_name(key))
     }
 
-    fn class_name(&self, type_id: u64, key: u64) -> Option<String> {
-        let select = &self.select.as_ref()?.class;
-        let [name] = select.read(&self.types, &mut self.pools.get(type_id, key)?).ok()?;
+    fn class_name(&self, key: (u64, u64)) -> Option<String> {
+        let [name] = self.fields(&self.select.as_ref()?.class, key)?;
         Some(self.text(name).replace('/', "."))
     }
 
     /// A stack, outermost method first: `Thread.run;Log.append`, each with its class's full name.
     pub(super) fn stack(&mut self, value: Value<'_>) -> Arc<str> {
-        let Value::Pooled { type_id, key } = value else { return Arc::default() };
-        if let Some(stack) = self.cached.stacks.get(&key) {
-            return Arc::clone(stack);
-        }
-        let frames = self.frames(type_id, key).unwrap_or_default();
-        let stack: Arc<str> = join(&frames).into();
-        self.cached.make_room(stack.len());
-        self.cached.stacks.insert(key, Arc::clone(&stack));
-        stack
+        let Some(key) = value.key() else { return Arc::default() };
+        self.cached(key, |this| this.frames(key).map(|frames| join(&frames)))
     }
 
     /// The methods of a stack, innermost first.
-    fn frames(&mut self, type_id: u64, key: u64) -> Option<Vec<Arc<str>>> {
+    fn frames(&mut self, key: (u64, u64)) -> Option<Vec<Arc<str>>> {
         let select = self.select.as_ref()?;
-        let [frames] = select.stack.read(&self.types, &mut self.pools.get(type_id, key)?).ok()?;
+        let [frames] = self.fields(&select.stack, key)?;
         let Value::Array { count, mut bytes } = frames else { return None };
         let mut methods = Vec::new();
         for _ in 0..count.min(MAX_FRAMES) {
             let [method] = select.frame.read(&self.types, &mut bytes).ok()?;
             methods.push(method.key()?);
         }
-        Some(methods.into_iter().map(|(type_id, key)| self.method(type_id, key)).collect())
+        Some(methods.into_iter().map(|key| self.method(key)).collect())
     }
 
     /// A method with its class.
-    fn method(&mut self, type_id: u64, key: u64) -> Arc<str> {
-        if let Some(name) = self.cached.methods.get(&key) {
-            return Arc::clone(name);
-        }
-        let name: Arc<str> = self.method_name(type_id, key).unwrap_or_else(|| "?".to_owned()).into();
-        self.cached.make_room(name.len());
-        self.cached.methods.insert(key, Arc::clone(&name));
-        name
+    fn method(&mut self, key: (u64, u64)) -> Arc<str> {
+        self.cached(key, |this| this.method_name(key).or_else(|| Some("?".to_owned())))
     }
 
-    fn method_name(&mut self, type_id: u64, key: u64) -> Option<String> {
-        let select = &self.select.as_ref()?.method;
-        let [class, name] = select.read(&self.types, &mut self.pools.get(type_id, key)?).ok()?;
+    fn method_name(&self, key: (u64, u64)) -> Option<String> {
+        let [class, name] = self.fields(&self.select.as_ref()?.method, key)?;
         let name = self.text(name);
-        let (class_type, class_key) = class.key()?;
-        let class = self.class_name(class_type, class_key).unwrap_or_default();
+        let class = self.class_name(class.key()?).unwrap_or_default();
         // async-profiler's native frames have no class.
         let whole = if class.is_empty() { name } else { format!("{class}.{name}") };
         Some(whole.replace(';', ":"))
+    }
+
+    /// The fields of what stands for a key.
+    fn fields<const N: usize>(&self, select: &Selection<N>, key: (u64, u64)) -> Option<[Value<'_>; N]> {
+        select.read(&self.types, &mut self.pools.get(key.0, key.1)?).ok()
     }
 
     fn text(&self, value: Value<'_>) -> String {

@@ -1,9 +1,10 @@
 //! What can be wrong with a flight recording, and where. Does not know which file it was.
 
-use std::{fmt, io};
+use std::io;
 
 /// Something that could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}, at byte {at}")]
 pub struct Error {
     /// What is wrong.
     pub kind: ErrorKind,
@@ -11,33 +12,45 @@ pub struct Error {
     pub at: u64,
 }
 
-/// The kinds of [`Error`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The kinds of [`Error`]. Each says what is wrong and, where something can be done, what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The file or folder could not be read.
+    #[error("cannot be read: {0}")]
     Io(io::ErrorKind),
     /// No chunk begins here: its four letters are not `FLR\0`.
+    #[error("no flight recording begins here (it begins with FLR)")]
     NotAChunk,
     /// A version of the format other than 1 or 2.
+    #[error("version {0} of the format is not known; write it again with JDK 11 or later, or async-profiler")]
     UnknownVersion(u16),
     /// A chunk whose integers are not compressed, which no JDK writes.
+    #[error("its integers are not compressed, as no JDK writes them")]
     Uncompressed,
     /// The bytes end too early.
+    #[error("the recording ends too early: copy it again when it is finished")]
     UnexpectedEnd,
     /// A length, count or place that cannot be right.
+    #[error("a length of {0} cannot be right: the file is damaged")]
     BadLength(u64),
     /// A string in an encoding that the format does not have.
+    #[error("a string of unknown encoding {0}: the file is damaged")]
     BadString(u8),
     /// The chunk does not describe its events (yet).
+    #[error("the chunk does not describe its events: the JVM died before it wrote any (jcmd PID JFR.dump)")]
     NoMetadata,
     /// The description of the events makes no sense.
+    #[error("the description of the events makes no sense: the file is damaged")]
     BadMetadata,
     /// A value of a type that the chunk does not describe.
+    #[error("type {0} is not described: the file is damaged")]
     UnknownType(u64),
     /// Values within values, deeper than any JVM writes them.
+    #[error("values are nested too deeply: the file is damaged")]
     TooDeep,
     /// Larger than this crate holds in memory.
+    #[error("larger than the limit of {0} bytes")]
     TooLarge(u64),
 }
 
@@ -51,36 +64,3 @@ impl Error {
         Self::new(ErrorKind::Io(error.kind()), at)
     }
 }
-
-/// What is wrong and, where something can be done, what.
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(kind) => write!(f, "cannot be read: {kind}"),
-            Self::NotAChunk => f.write_str("no flight recording begins here (it begins with FLR)"),
-            Self::UnknownVersion(major) => write!(
-                f,
-                "version {major} of the format is not known; write it again with JDK 11 or later, or async-profiler"
-            ),
-            Self::Uncompressed => f.write_str("its integers are not compressed, as no JDK writes them"),
-            Self::UnexpectedEnd => f.write_str("the recording ends too early: copy it again when it is finished"),
-            Self::BadLength(length) => write!(f, "a length of {length} cannot be right: the file is damaged"),
-            Self::BadString(encoding) => write!(f, "a string of unknown encoding {encoding}: the file is damaged"),
-            Self::NoMetadata => {
-                f.write_str("the chunk does not describe its events: the JVM died before it wrote any (jcmd PID JFR.dump)")
-            }
-            Self::BadMetadata => f.write_str("the description of the events makes no sense: the file is damaged"),
-            Self::UnknownType(id) => write!(f, "type {id} is not described: the file is damaged"),
-            Self::TooDeep => f.write_str("values are nested too deeply: the file is damaged"),
-            Self::TooLarge(limit) => write!(f, "larger than the limit of {limit} bytes"),
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, at byte {}", self.kind, self.at)
-    }
-}
-
-impl std::error::Error for Error {}

@@ -45,19 +45,24 @@ pub(super) enum Stops {
 impl Stops {
     /// Those that a chunk describes.
     pub(super) fn all(types: &Types) -> impl Iterator<Item = (u64, Self)> {
+        fn find<const N: usize>(
+            types: &Types,
+            name: &str,
+            fields: [&str; N],
+            of: fn(Selection<N>) -> Stops,
+        ) -> Option<(u64, Stops)> {
+            types.named(name).map(|class| (class.id, of(Selection::of(class, fields))))
+        }
         const SPAN: [&str; 3] = ["startTime", "duration", "safepointId"];
-        let find = |name: &str| types.named(name);
-        let pause = find("jdk.GCPhasePause")
-            .map(|c| (c.id, Self::Pause(Selection::of(c, ["startTime", "duration", "gcId", "name"]))));
-        let collection = find("jdk.GarbageCollection")
-            .map(|c| (c.id, Self::Collection(Selection::of(c, ["gcId", "name", "cause"]))));
-        let begin = find("jdk.SafepointBegin").map(|c| (c.id, Self::Begin(Selection::of(c, SPAN))));
-        let operation = find("jdk.ExecuteVMOperation").map(|c| {
-            let names = ["startTime", "duration", "safepointId", "safepoint", "operation"];
-            (c.id, Self::Operation(Selection::of(c, names)))
-        });
-        let end = find("jdk.SafepointEnd").map(|c| (c.id, Self::End(Selection::of(c, SPAN))));
-        [pause, collection, begin, operation, end].into_iter().flatten()
+        const OPERATION: [&str; 5] = ["startTime", "duration", "safepointId", "safepoint", "operation"];
+        let all = [
+            find(types, "jdk.GCPhasePause", ["startTime", "duration", "gcId", "name"], Self::Pause),
+            find(types, "jdk.GarbageCollection", ["gcId", "name", "cause"], Self::Collection),
+            find(types, "jdk.SafepointBegin", SPAN, Self::Begin),
+            find(types, "jdk.ExecuteVMOperation", OPERATION, Self::Operation),
+            find(types, "jdk.SafepointEnd", SPAN, Self::End),
+        ];
+        all.into_iter().flatten()
     }
 }
 
@@ -140,15 +145,12 @@ impl Pauses {
                     self.collections.pop_first();
                 }
             }
-            Stops::Begin(fields) => {
+            Stops::Begin(fields) | Stops::End(fields) => {
                 let [start, duration, id] = fields.read(types, &mut event)?;
-                let span = Span::of(clock, start.integer(), duration.integer());
-                self.safepoint(id.integer()).begin = Some(span);
-            }
-            Stops::End(fields) => {
-                let [start, duration, id] = fields.read(types, &mut event)?;
-                let span = Span::of(clock, start.integer(), duration.integer());
-                self.safepoint(id.integer()).end = Some(span);
+                let span = Some(Span::of(clock, start.integer(), duration.integer()));
+                let safepoint = self.safepoint(id.integer());
+                *(if matches!(what, Stops::Begin(_)) { &mut safepoint.begin } else { &mut safepoint.end }) =
+                    span;
             }
             Stops::Operation(fields) => {
                 let [start, duration, id, stops, operation] = fields.read(types, &mut event)?;

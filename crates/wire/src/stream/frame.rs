@@ -18,7 +18,7 @@ pub enum FrameError {
 }
 
 /// A topic as the wire names it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopicRef {
     /// By name: Produce and Fetch up to version 12.
     Name(String),
@@ -32,27 +32,19 @@ impl Default for TopicRef {
     }
 }
 
-impl Clone for TopicRef {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Name(name) => Self::Name(name.clone()),
-            Self::Id(id) => Self::Id(*id),
-        }
-    }
-
-    /// Reuses the name's buffer.
-    fn clone_from(&mut self, from: &Self) {
-        match (self, from) {
-            (Self::Name(kept), Self::Name(name)) => kept.clone_from(name),
-            (slot, from) => *slot = from.clone(),
-        }
-    }
-}
-
 impl TopicRef {
     /// What a copy of it takes besides its own size.
     pub(super) fn name_bytes(&self) -> usize {
         if let Self::Name(name) = self { name.len() } else { 0 }
+    }
+
+    /// Copies another, reusing the name's buffer.
+    #[inline]
+    pub(super) fn copy_from(&mut self, from: &Self) {
+        match (self, from) {
+            (Self::Name(kept), Self::Name(name)) => set_text(kept, name),
+            (slot, from) => *slot = from.clone(),
+        }
     }
 
     /// Takes over the topic of a row, reusing the name's buffer.

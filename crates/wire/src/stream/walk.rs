@@ -188,7 +188,7 @@ impl BodyWalk {
             return Err(reader.error(ErrorKind::BadLength(bytes.into())));
         }
         let partition = self.filler.add(partitions, self.topic.name_bytes())?;
-        partition.topic.clone_from(&self.topic);
+        partition.topic.copy_from(&self.topic);
         partition.clear(bytes, has_records.then_some(0));
         self.partitions_left -= 1;
         self.records_left = u64::from(bytes);
