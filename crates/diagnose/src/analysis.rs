@@ -13,15 +13,15 @@ pub(crate) mod head_of_line;
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Pid, Request, Verdict};
+use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, Verdict};
 
 use crate::analysis::attribution::Attribution;
 use crate::analysis::cache::{AnalysisCache, AwaitedCauses, CachedCandidates, RequestAnalysis};
-use crate::causes::candidate::CauseCandidate;
-use crate::causes::{self, handlers, jvm, lock_chain, network, operation, protocol};
+use crate::causes::candidate::{CauseCandidate, evidence};
+use crate::causes::{self, cpu, handlers, jvm, lock_chain, memory, network, operation, protocol};
 use crate::joins::{AppendJoin, JoinStats};
 use crate::stages::{Breakdown, waiting};
-use crate::time_budget::TimeBudget;
+use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::LockHold;
 use crate::window::Window;
 use crate::{joins, stages};
@@ -43,7 +43,7 @@ pub(crate) fn judge(
     appends: &[AppendJoin],
 ) -> Analysis {
     let own = known.of(request, || analyse_alone(window, request, appends));
-    let complete = (request.arrival_end, request.arrival_end + own.waited);
+    let complete = TimeSpan::new(request.arrival_end, request.arrival_end + own.waited);
     let mut behind = Vec::new();
     for stretch in own.unread.into_iter().chain([complete]) {
         let served = |ahead: &Request, since| causes_since(window, known, ahead, since);
@@ -66,20 +66,19 @@ fn causes_since(
     }
     let appends = joined();
     let Some(course) = stages::stages_of(window, request, &appends) else { return Vec::new() };
-    let found = causes_while_served(window, request, &course, &appends, since, &own.awaited);
-    found.into_iter().map(Arc::new).collect()
+    causes_while_served(&course, since, &own.awaited)
 }
 
 /// What is known of a request without those ahead of it.
 fn analyse_alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> RequestAnalysis {
     let Some(course) = stages::stages_of(window, request, appends) else { return RequestAnalysis::default() };
     let awaited = AwaitedCauses::default();
-    let found = causes_while_served(window, request, &course, appends, Nanos::MIN, &awaited);
+    let served = causes_while_served(&course, Nanos::MIN, &awaited);
     RequestAnalysis {
         waited: course.served_from - request.arrival_end,
         unread: head_of_line::blocked_by_flow_control(window, request),
         arrival: network::slow_arrival(window, request).map(Arc::new),
-        served: found.into_iter().map(Arc::new).collect(),
+        served,
         time: stages::waiting::latency_less_wait(window, request).unwrap_or_default(),
         stages: course.stages,
         course: course.spans,
@@ -119,7 +118,8 @@ impl Analysis {
     /// The verdict on a request that took longer than was asked for.
     pub(crate) fn verdict(self, window: &Window, request: &Request, appends: &[AppendJoin]) -> Verdict {
         let losses: Vec<Arc<str>> = window
-            .losses(request.arrival, request.last_seen())
+            .losses
+            .overlapping(request.span())
             .map(|loss| Arc::from(format!("{} {} ({})", loss.count, loss.kind.as_str(), loss.detail)))
             .collect();
         let own = Arc::clone(&self.own);
@@ -153,21 +153,17 @@ fn roots(own: &RequestAnalysis, behind: Vec<Attribution>) -> impl Iterator<Item 
 
 /// What is known of a request that nothing explains: its appends, so that they are ruled out visibly.
 fn unexplained(window: &Window, request: &Request, appends: &[AppendJoin]) -> CauseCandidate {
-    let mut evidence: Vec<Evidence> = appends
+    let mut seen: Vec<Evidence> = appends
         .iter()
         .flat_map(|append| {
             operation::evidence_of_op(window, &LockHold::of(window, &append.op, request.last_seen()))
         })
         .collect();
     if !window.reaches_back_to(request.arrival) {
-        evidence.push(Evidence::new(
-            EvidenceKind::Request,
-            request.arrival,
-            request.last_seen(),
-            "the request began before the events that are still kept".to_owned(),
-        ));
+        let text = "the request began before the events that are still kept";
+        seen.push(evidence(EvidenceKind::Request, request, text));
     }
-    CauseCandidate::new(Cause::Unobserved, "unobserved", Confidence::Weak, evidence, Nanos::ZERO)
+    CauseCandidate::alone(Cause::Unobserved, Confidence::Weak, Nanos::ZERO).with(seen)
 }
 
 /// Shorter waits for a thread are not looked into.
@@ -177,37 +173,25 @@ const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
 
 /// Everything that explains some of a request's time from the moment at which the broker could serve it, or from `since`
 /// where that is later. What was found of those that it waited for is in `awaited`, or goes there.
-pub(crate) fn causes_while_served(
-    window: &Window,
-    request: &Request,
+fn causes_while_served(
     course: &Breakdown<'_>,
-    appends: &[AppendJoin],
     since: Nanos,
     awaited: &AwaitedCauses,
-) -> Vec<CauseCandidate> {
-    let free = TimeBudget::new(course.served_from.max(since), course.end);
-    let mut explained = StageCauses { window, request, course, awaited, free, findings: Vec::new() };
-    explained.own_work();
-    explained.stops(appends.first().map_or(0, |append| append.op.pid));
-    explained.findings.extend(handlers::starved_threads(
-        window,
-        request,
-        course,
-        appends,
-        &mut explained.free,
-    ));
-    explained.findings.extend(handlers::coordinator(window, request, course, appends, &mut explained.free));
-    explained.receive();
-    explained.queue();
-    explained.remote();
-    explained.respond();
-    explained.findings.extend(handlers::rest(window, request, course, appends, &mut explained.free));
-    explained.findings
+) -> Vec<Arc<CauseCandidate>> {
+    let free = TimeBudget::new(TimeSpan::new(course.served_from.max(since), course.end));
+    let mut causes = StageCauses { window: course.window, course, awaited, free, findings: Vec::new() };
+    causes.own_work();
+    causes.threads();
+    causes.receive();
+    causes.queue();
+    causes.remote();
+    causes.respond();
+    causes.rest();
+    causes.findings.into_iter().map(Arc::new).collect()
 }
 
 struct StageCauses<'w> {
     window: &'w Window,
-    request: &'w Request,
     course: &'w Breakdown<'w>,
     awaited: &'w AwaitedCauses,
     free: TimeBudget,
@@ -217,120 +201,136 @@ struct StageCauses<'w> {
 impl StageCauses<'_> {
     /// What held up the request's own handler.
     fn own_work(&mut self) {
-        for blocked in &self.course.locks {
-            let time = self.free.take(blocked.start, blocked.end.min(self.course.answered));
-            if time > Nanos::ZERO {
-                self.findings.extend(lock_chain::of_wait(self.window, blocked, time));
-            }
+        let course = self.course;
+        for blocked in &course.locks {
+            let time = self.free.take_any(blocked.span.until(course.answered));
+            let found = time.map(|time| lock_chain::of_wait(self.window, blocked, time));
+            self.findings.extend(found.unwrap_or_default());
         }
-        for hold in &self.course.operations {
-            let time = self.free.take(hold.op.start, hold.end().min(self.course.answered));
-            if time > Nanos::ZERO {
-                let finding = operation::of_op(self.window, hold);
-                self.findings.extend(finding.map(|finding| CauseCandidate { time, ..finding }));
-            }
+        for hold in &course.operations {
+            let time = self.free.take_any(hold.span().until(course.answered));
+            let found = time.and_then(|time| {
+                operation::of_op(self.window, hold).map(|finding| CauseCandidate { time, ..finding })
+            });
+            self.findings.extend(found);
         }
     }
 
-    /// No thread of the broker could work on it, whichever stage it was in.
-    fn stops(&mut self, pid: Pid) {
-        for stop in jvm::pauses(self.window, pid, self.course.served_from, self.course.answered) {
-            let time = self.free.take(stop.start, stop.end.min(self.course.answered));
-            self.findings.extend((time > Nanos::ZERO).then(|| stop.finding(self.window, time)));
-        }
+    /// Threads that could not work on it, whichever stage it was in; and what they did instead.
+    fn threads(&mut self) {
+        let Self { window, course, free, findings, .. } = self;
+        let span = TimeSpan::new(course.served_from, course.answered);
+        let pid = course.appends.first().map_or(0, |append| append.op.pid);
+        findings.extend(jvm::explain(window, pid, span, free));
+        findings.extend(handlers::starved_threads(course, course.wanted().start, free));
+        findings.extend(protocol::txn_verification(course, free));
     }
 
     /// Until a network thread read it.
     fn receive(&mut self) {
-        let from = self.course.served_from;
-        let until = self.course.read.map_or(self.course.answered, |read| read.start);
-        if let Some((start, end, finding)) = protocol::quota(self.window, self.request, from, until) {
-            self.give(start, end, vec![finding]);
+        let course = self.course;
+        let from = course.served_from;
+        let unread = TimeSpan::new(from, course.read.map_or(course.answered, |read| read.start));
+        if let Some((muted, finding)) = protocol::quota(self.window, course.request, unread) {
+            self.give(muted, vec![finding]);
         }
-        let Some(read) = self.course.read else { return };
+        let Some(read) = course.read else { return };
         // What it went on with right after the read kept the request too.
-        let until = self.course.handed_on.filter(|at| *at > read.end).unwrap_or(read.start);
-        if until - from >= MIN_WAIT {
-            let (window, awaited) = (self.window, &self.awaited.receive);
-            self.look(from, until, awaited, || network::network_thread_busy(window, read.tid, from, until));
-        }
+        let until = course.handed_on.filter(|at| *at > read.end).unwrap_or(read.start);
+        let span = TimeSpan::new(from, until);
+        self.look(span, &self.awaited.receive, || {
+            network::network_thread_busy(course.window, read.tid, span)
+        });
     }
 
     /// Until a request handler took it.
     fn queue(&mut self) {
-        let Some(read) = self.course.read else { return };
-        let begun = self.course.operations.iter().map(|hold| hold.op.start).min();
-        let begun = begun.map_or(self.course.answered, |begun| begun.min(self.course.answered));
-        if let Some((done, findings)) = network::before_hand_over(self.window, read.tid, read.end, begun) {
-            self.give(read.end, done, findings);
+        let (window, course) = (self.window, self.course);
+        let Some(read) = course.read else { return };
+        let begun = course.operations.iter().map(|hold| hold.op.start).min();
+        let begun = begun.map_or(course.answered, |begun| begun.min(course.answered));
+        let reading = network::before_hand_over(window, read.tid, TimeSpan::new(read.end, begun));
+        if let Some((span, findings)) = reading {
+            self.give(span, findings);
         }
-        let waited = match self.course.taken {
-            Some(taken) => Some((self.course.handed_on.unwrap_or(read.end), taken)),
-            None if self.course.answer.is_some() => {
-                handlers::all_occupied(self.window, read.end, self.course.answered)
+        let (waited, taker) = match course.taken {
+            Some(taken) => {
+                let span = TimeSpan::new(course.handed_on.unwrap_or(read.end), taken);
+                (Some(span), course.operations.first().map(|hold| hold.op.tid))
             }
-            None => None,
+            None if course.answer.is_some() => {
+                (handlers::all_occupied(window, TimeSpan::new(read.end, course.answered)), None)
+            }
+            None => (None, None),
         };
-        if let Some((start, end)) = waited.filter(|(start, end)| *end - *start >= MIN_WAIT) {
-            let taker = self.course.operations.first().map(|hold| hold.op.tid);
-            let taker = taker.filter(|_| self.course.taken.is_some());
-            let (window, awaited) = (self.window, &self.awaited.queue);
-            self.look(start, end, awaited, || handlers::handlers_busy(window, taker, start, end));
+        if let Some(span) = waited {
+            self.look(span, &self.awaited.queue, || handlers::handlers_busy(window, taker, span));
         }
     }
 
     /// Until others had it.
     fn remote(&mut self) {
         let Some(remote) = &self.course.remote else { return };
-        let (window, awaited) = (self.window, &self.awaited.remote);
+        let window = self.window;
         let cause_of = |request: &Request| cause_of(window, request);
-        self.look(remote.start, remote.end, awaited, || {
+        self.find(remote.span, &self.awaited.remote, || {
             protocol::replication_wait(window, remote, cause_of).into_iter().collect()
         });
     }
 
     /// Until a network thread had written the response, with what it read from files for that.
     fn respond(&mut self) {
-        for op in &self.course.sent {
-            let finding = network::disk_read(self.window, op);
-            self.give(op.start, op.end, finding.into_iter().collect());
+        let (window, course) = (self.window, self.course);
+        for op in &course.sent {
+            let finding = network::disk_read(window, op);
+            self.give(op.span(), finding.into_iter().collect());
         }
-        let Some(answer) = self.course.answer else { return };
-        let own = waiting::readable(self.window, self.request).or(self.course.read.map(|read| read.end));
-        let local = self.course.remote.as_ref().map(|remote| remote.end).or(self.course.local_end);
-        let Some(from) = local.or(own).filter(|from| answer.start - *from >= MIN_WAIT) else { return };
+        let Some(answer) = course.answer else { return };
+        let own = waiting::readable(window, course.request).or(course.read.map(|read| read.end));
+        let local = course.remote.as_ref().map(|remote| remote.span.end).or(course.local_end);
+        let Some(from) = local.or(own) else { return };
+        let span = TimeSpan::new(from, answer.start);
         // When the response was ready is not seen: only what its thread did until right before it counts.
-        let until = answer.start - Nanos(1);
-        let calls = self.window.sockets.of_thread(answer.tid, from, until).map(|call| call.end);
-        let on_cpu =
-            self.window.sockets.on_cpu(answer.tid, from, until).map(|(start, end)| end + (end - start));
+        let before = span.until(answer.start - Nanos(1));
+        let calls = window.sockets.of_thread(answer.tid, before).map(|call| call.end);
+        let on_cpu = window.sockets.on_cpu(answer.tid, before).map(|sample| sample.end + sample.length());
         let last = calls.chain(on_cpu).max();
-        let right_after = RIGHT_AFTER + Nanos((answer.start - from).0 / 10);
+        let right_after = RIGHT_AFTER + Nanos(span.length().0 / 10);
         if last.is_some_and(|last| answer.start - last <= right_after) {
-            let (window, awaited) = (self.window, &self.awaited.respond);
-            self.look(from, answer.start, awaited, || {
-                network::network_thread_busy(window, answer.tid, from, answer.start)
-            });
+            self.look(span, &self.awaited.respond, || network::network_thread_busy(window, answer.tid, span));
         }
     }
 
-    /// What `find` says of a stretch in which it waited for others, where anything is left of that.
-    fn look(
-        &mut self,
-        start: Nanos,
-        end: Nanos,
-        awaited: &CachedCandidates,
-        find: impl Fn() -> Vec<CauseCandidate>,
-    ) {
-        if self.free.pieces(start, end).next().is_some() {
-            self.give(start, end, awaited.of((start, end), find));
+    /// What may explain what is left.
+    fn rest(&mut self) {
+        let Self { window, course, free, findings, .. } = self;
+        let span = course.wanted();
+        findings.extend(protocol::recompression(course, free));
+        findings.extend(protocol::down_conversion(course, span, free));
+        findings.extend(network::slow_departure(course, free));
+        findings.extend(cpu::out_of_quota(window, span, free));
+        findings.extend(memory::reclaim_of_others(window, span, free));
+        findings.extend(cpu::starved_others(window, span, free));
+    }
+
+    /// What `find` says of a long stretch in which it waited for others.
+    fn look(&mut self, span: TimeSpan, awaited: &CachedCandidates, find: impl Fn() -> Vec<CauseCandidate>) {
+        if span.length() >= MIN_WAIT {
+            self.find(span, awaited, find);
+        }
+    }
+
+    /// The same of any stretch, where anything is left of that.
+    fn find(&mut self, span: TimeSpan, awaited: &CachedCandidates, find: impl Fn() -> Vec<CauseCandidate>) {
+        if self.free.pieces(span).next().is_some() {
+            self.give(span, awaited.of(span, find));
         }
     }
 
     /// What explains a stretch, as far as nothing else does.
-    fn give(&mut self, start: Nanos, end: Nanos, findings: Vec<CauseCandidate>) {
+    fn give(&mut self, span: TimeSpan, findings: Vec<CauseCandidate>) {
         if !findings.is_empty() {
-            let time = self.free.take(start, end);
+            let time = self.free.take(span);
             self.findings.extend(lock_chain::scaled(findings, time));
         }
     }

@@ -107,7 +107,7 @@ impl Engine {
 
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
-        self.window.kept()
+        self.window.count()
     }
 
     /// Takes the events up to that time in order, and more where too many wait.
@@ -130,24 +130,26 @@ impl Engine {
             Event::Request(request) => self.request(*request),
             Event::FileOp(op) => self.window.file_op(*op),
             Event::OffCpu(interval) => self.window.off_cpu(*interval),
-            Event::JournalCommit(commit) => self.window.commit(*commit),
+            Event::JournalCommit(commit) => {
+                self.window.commits.insert(&commit.device.number(), *commit);
+            }
             Event::BlockIo(io) => self.window.block_io(*io),
             Event::DirtyThrottle(pause) => self.window.throttle(pause),
             Event::LockWait(wait) => {
                 self.window.lock_wait(*wait);
             }
-            Event::JvmPause(pause) => self.window.pause(*pause),
+            Event::JvmPause(pause) => self.window.pauses.insert(*pause),
             Event::SocketOp(op) => self.window.socket_op(&op),
-            Event::Reclaim(reclaim) => self.window.trouble.reclaim(*reclaim),
-            Event::KernelSpan(span) => self.window.trouble.kernel_span(*span),
-            Event::TcpEvent(trouble) => self.window.trouble.tcp(*trouble),
-            Event::HostSample(sample) => self.window.trouble.sample(*sample),
+            Event::Reclaim(reclaim) => self.window.troubles.reclaim(*reclaim),
+            Event::KernelSpan(span) => self.window.troubles.kernel_span(*span),
+            Event::TcpEvent(trouble) => self.window.troubles.tcp(*trouble),
+            Event::HostSample(sample) => self.window.troubles.sample(*sample),
             Event::CpuSample(sample) => self.window.cpu_sample(&sample),
             // Evidence of no cause.
             Event::BrokerChange(_) => {}
             Event::Loss(loss) => {
                 self.totals.loss(&loss);
-                self.window.loss(loss);
+                self.window.losses.insert(loss);
             }
         }
     }

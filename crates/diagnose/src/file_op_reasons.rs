@@ -17,7 +17,9 @@ use std::sync::Arc;
 use model::{Event, FileOp, Loss, LossKind, Nanos, Waker};
 
 use crate::file_op_reasons::claims::{Claim, DeviceTimes, Rank};
-use crate::file_op_reasons::past::{Interval, Threads};
+use crate::file_op_reasons::past::Threads;
+use crate::time::{Span, TimeSpan};
+use crate::waits::runnable;
 
 /// The name of the time in which a thread could have run but had no CPU.
 pub(crate) const RUN_QUEUE: &str = "run-queue";
@@ -50,18 +52,14 @@ pub struct Reasons {
     threads: Threads,
     devices: DeviceTimes,
     /// When something was lost: what is missing there was not necessarily spent on a CPU.
-    losses: VecDeque<(Nanos, Nanos)>,
+    losses: VecDeque<TimeSpan>,
 }
 
 impl Reasons {
     /// For a watch or a recording that saw threads leave the CPU, or did not.
     pub fn new(watched: bool) -> Self {
-        Self {
-            watched,
-            threads: Threads::default(),
-            devices: DeviceTimes::default(),
-            losses: VecDeque::new(),
-        }
+        let (threads, devices, losses) = Default::default();
+        Self { watched, threads, devices, losses }
     }
 
     /// Takes what may bear on an operation; passes over the rest.
@@ -80,7 +78,7 @@ impl Reasons {
     /// What ended before the operation did is forgotten, unless operations go on around it.
     pub fn of(&mut self, op: &FileOp) -> Vec<Reason> {
         let rest = if self.watched && !self.lost_within(op) { CPU } else { UNOBSERVED };
-        let reasons = claims::add_up(op.start, op.end, self.claims(op), rest);
+        let reasons = claims::add_up(op.span(), self.claims(op), rest);
         self.threads.told(op);
         reasons
     }
@@ -88,27 +86,20 @@ impl Reasons {
     fn claims(&self, op: &FileOp) -> Vec<Claim<'_>> {
         let mut claims = Vec::new();
         let Some(thread) = self.threads.of(op.tid) else { return claims };
-        if self.watched {
-            claims.push(Claim::new(op.start, thread.seen_from(), Rank::Rest, UNOBSERVED));
+        let span = op.span();
+        let unseen = thread.seen_from.filter(|_| self.watched);
+        claims.extend(unseen.map(|until| Claim::new(span.until(until), Rank::Rest, UNOBSERVED)));
+        for interval in thread.intervals.overlapping(span) {
+            claims.push(Claim::new(runnable(&interval.off_cpu), Rank::RunQueue, RUN_QUEUE));
+            let claim = Claim::of_wait(interval);
+            claims.push(claim);
+            claims.extend(self.devices.handed_over(op, interval).map(|issued| Claim::queued(claim, issued)));
         }
-        for interval in thread.intervals(op.start, op.end) {
-            self.claim(op, interval, &mut claims);
-        }
-        let reclaims = thread.reclaims(op.start, op.end);
-        claims.extend(reclaims.map(|(start, end)| Claim::new(start, end, Rank::Reclaim, RECLAIM)));
-        let pauses = thread.throttles(op.start, op.end);
-        claims.extend(pauses.map(|(start, end)| Claim::new(start, end, Rank::Pause, THROTTLING)));
+        let reclaims = thread.reclaims.overlapping(span);
+        claims.extend(reclaims.map(|reclaim| Claim::new(*reclaim, Rank::Reclaim, RECLAIM)));
+        let pauses = thread.throttles.overlapping(span);
+        claims.extend(pauses.map(|pause| Claim::new(*pause, Rank::Pause, THROTTLING)));
         claims
-    }
-
-    /// What an interval says of an operation.
-    fn claim<'i>(&self, op: &FileOp, interval: &'i Interval, claims: &mut Vec<Claim<'i>>) {
-        let waited = interval.waited_until();
-        claims.push(Claim::new(waited, interval.end, Rank::RunQueue, RUN_QUEUE));
-        let rank = if interval.function.is_empty() { Rank::Blank } else { Rank::Wait };
-        let claim = Claim::of_wait(interval, rank);
-        claims.push(claim);
-        claims.extend(self.devices.handed_over(op, interval).map(|issued| Claim::queued(claim, issued)));
     }
 
     fn loss(&mut self, loss: &Loss) {
@@ -121,11 +112,11 @@ impl Reasons {
         if self.losses.len() >= MAX_LOSSES {
             self.losses.pop_front();
         }
-        self.losses.push_back((loss.start, loss.end));
+        self.losses.push_back(loss.span());
     }
 
     fn lost_within(&self, op: &FileOp) -> bool {
-        self.losses.iter().any(|&(start, end)| start < op.end && end > op.start)
+        self.losses.iter().any(|lost| lost.start < op.end && lost.end > op.start)
     }
 }
 

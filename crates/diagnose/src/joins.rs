@@ -7,6 +7,7 @@ use std::sync::Arc;
 use model::api_key::PRODUCE;
 use model::{FileOp, Nanos, Partition, Request};
 
+use crate::time::TimeSpan;
 use crate::window::appends::{Append, Appends};
 use crate::window::{CLOCK_SLACK, Window};
 
@@ -158,7 +159,8 @@ fn known_base_offset(sought: &JoinQuery) -> Option<i64> {
     sought.base_offset.filter(|&offset| offset >= 0)
 }
 
-fn is_append_to(op: &FileOp, partition: &Partition) -> bool {
+/// Whether an operation wrote to a partition.
+pub(crate) fn is_append_to(op: &FileOp, partition: &Partition) -> bool {
     op.topic_partition.as_ref().is_some_and(|named| {
         named.partition == partition.partition && partition.topic.as_ref() == Some(&named.topic)
     })
@@ -167,8 +169,9 @@ fn is_append_to(op: &FileOp, partition: &Partition) -> bool {
 /// An append cannot begin before its request has begun to arrive nor end after its response; this only
 /// tells apart repetitions of the same bytes, it never chooses between different ones.
 fn within(append: &impl Append, sought: &JoinQuery) -> bool {
-    append.start() >= sought.arrival - CLOCK_SLACK
-        && sought.response.is_none_or(|response| append.end() <= response + CLOCK_SLACK)
+    let TimeSpan { start, end } = append.span();
+    start >= sought.arrival - CLOCK_SLACK
+        && sought.response.is_none_or(|response| end <= response + CLOCK_SLACK)
 }
 
 #[cfg(test)]
@@ -177,21 +180,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{JoinKey, JoinQuery, find, known_base_offset, within};
+    use crate::time::{Span, TimeSpan};
     use crate::window::appends::{Append, Appends, Keys};
 
     /// An append with a number.
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct NumberedAppend(usize, Nanos, Nanos, Keys);
 
+    impl Span for NumberedAppend {
+        fn span(&self) -> TimeSpan {
+            TimeSpan::new(self.1, self.2)
+        }
+    }
+
     impl Append for NumberedAppend {
         fn keys(&self) -> Option<Keys> {
             Some(self.3)
-        }
-        fn start(&self) -> Nanos {
-            self.1
-        }
-        fn end(&self) -> Nanos {
-            self.2
         }
     }
 

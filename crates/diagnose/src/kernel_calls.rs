@@ -267,7 +267,7 @@ fn longer_part(interval: &OffCpu) -> Detail {
         return Detail::Wait(RUN_QUEUE, Arc::default());
     }
     let (wait, telling) = kernel_stack::read(&interval.stack);
-    Detail::Wait(wait.name(), telling.into())
+    Detail::Wait(wait.as_str(), telling.into())
 }
 
 /// How functions of file systems and of their journals are named.

@@ -5,77 +5,51 @@ pub(crate) mod rules;
 #[cfg(test)]
 mod tests;
 
-use model::{Cause, OffCpu, Waker};
+use model::{OffCpu, Waker, named};
 
 use crate::kernel_stack::rules::{RULES, Rule};
 
-/// What a thread waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Wait {
-    /// The commit of a jbd2 transaction: fs/jbd2/transaction.c, fs/jbd2/commit.c.
-    Journal,
-    /// A fast commit: `fs/ext4/fast_commit.c`.
-    FastCommit,
-    /// Leave to change anything while somebody has the whole journal: `j_barrier_count`, fs/jbd2/transaction.c.
-    JournalBarrier,
-    /// Room in the journal: fs/jbd2/checkpoint.c.
-    Checkpoint,
-    /// The pause of a writer of too many dirty pages: mm/page-writeback.c.
-    DirtyPages,
-    /// Memory that had to be freed first: mm/vmscan.c.
-    Reclaim,
-    /// A page's lock: mm/filemap.c.
-    PageLock,
-    /// A page that is being written and must not change meanwhile.
-    StablePage,
-    /// Pages that are being written.
-    Writeback,
-    /// Room in XFS's log: `fs/xfs/xfs_log.c`.
-    XfsLogSpace,
-    /// XFS's log on its way to the device.
-    XfsLogForce,
-    /// An XFS inode's lock: `fs/xfs/xfs_inode.c`.
-    XfsInodeLock,
-    /// Any other inode's lock.
-    InodeLock,
-    /// The commit of a btrfs transaction or of its log of fsyncs: fs/btrfs/transaction.c, fs/btrfs/tree-log.c.
-    BtrfsTransaction,
-    /// Leave to hand a block request to the device.
-    DeviceQueue,
-    /// A block request.
-    Device,
-    /// The other end of a connection.
-    Network,
-    /// A CPU.
-    RunQueue,
-    /// Anything else.
-    Other,
-}
-
-impl Wait {
-    /// The name of such a wait in `io`: of the cause that it stands for, where there is one.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Journal => Cause::JournalCommit.as_str(),
-            Self::FastCommit => Cause::FastCommit.as_str(),
-            Self::JournalBarrier => "journal-barrier",
-            Self::Checkpoint => "journal-checkpoint",
-            Self::DirtyPages => Cause::DirtyThrottling.as_str(),
-            Self::Reclaim => Cause::MemoryReclaim.as_str(),
-            Self::PageLock => Cause::PageLock.as_str(),
-            Self::StablePage => Cause::StablePage.as_str(),
-            Self::Writeback => "writeback-wait",
-            Self::XfsLogSpace => Cause::XfsLogSpace.as_str(),
-            Self::XfsLogForce => "xfs-log-force",
-            Self::XfsInodeLock => Cause::XfsInodeLock.as_str(),
-            Self::InodeLock => "inode-lock",
-            Self::BtrfsTransaction => "btrfs-transaction",
-            Self::DeviceQueue => "device-queue",
-            Self::Device => "device",
-            Self::Network => "network",
-            Self::RunQueue => Cause::RunQueue.as_str(),
-            Self::Other => "other",
-        }
+named! {
+    /// What a thread waited for, with its name in `io`: of the cause that it stands for, where there is one.
+    pub(crate) enum Wait {
+        /// The commit of a jbd2 transaction: fs/jbd2/transaction.c, fs/jbd2/commit.c.
+        Journal = "journal-commit",
+        /// A fast commit: `fs/ext4/fast_commit.c`.
+        FastCommit = "fast-commit",
+        /// Leave to change anything while somebody has the whole journal: `j_barrier_count`, fs/jbd2/transaction.c.
+        JournalBarrier = "journal-barrier",
+        /// Room in the journal: fs/jbd2/checkpoint.c.
+        Checkpoint = "journal-checkpoint",
+        /// The pause of a writer of too many dirty pages: mm/page-writeback.c.
+        DirtyPages = "dirty-throttling",
+        /// Memory that had to be freed first: mm/vmscan.c.
+        Reclaim = "memory-reclaim",
+        /// A page's lock: mm/filemap.c.
+        PageLock = "page-lock",
+        /// A page that is being written and must not change meanwhile.
+        StablePage = "stable-page",
+        /// Pages that are being written.
+        Writeback = "writeback-wait",
+        /// Room in XFS's log: `fs/xfs/xfs_log.c`.
+        XfsLogSpace = "xfs-log-space",
+        /// XFS's log on its way to the device.
+        XfsLogForce = "xfs-log-force",
+        /// An XFS inode's lock: `fs/xfs/xfs_inode.c`.
+        XfsInodeLock = "xfs-inode-lock",
+        /// Any other inode's lock.
+        InodeLock = "inode-lock",
+        /// The commit of a btrfs transaction or of its log of fsyncs: fs/btrfs/transaction.c, fs/btrfs/tree-log.c.
+        BtrfsTransaction = "btrfs-transaction",
+        /// Leave to hand a block request to the device.
+        DeviceQueue = "device-queue",
+        /// A block request.
+        Device = "device",
+        /// The other end of a connection.
+        Network = "network",
+        /// A CPU.
+        RunQueue = "run-queue",
+        /// Anything else.
+        Other = "other",
     }
 }
 

@@ -35,7 +35,7 @@ mod stages;
 mod summary;
 #[cfg(test)]
 mod tests;
-mod time_budget;
+mod time;
 mod waits;
 mod why_not;
 mod window;

@@ -21,8 +21,9 @@ use crate::locks::LockContention;
 use crate::locks::holders::Holder;
 use crate::locks::names::{LockName, taken_in};
 use crate::stages::served_from;
+use crate::time::{Span, TimeSpan};
 use crate::waits::LockHold;
-use crate::window::{Span as _, Window};
+use crate::window::Window;
 use crate::{joins, locks};
 
 /// Reasons of shorter operations are not kept: nobody waited long for one.
@@ -66,27 +67,6 @@ pub struct LockRow {
 }
 
 impl LockRow {
-    /// A wait for a lock of which nothing else is known.
-    fn of(name: LockName) -> Self {
-        Self {
-            start: Nanos::ZERO,
-            end: Nanos::ZERO,
-            pid: 0,
-            tid: 0,
-            thread: Arc::default(),
-            name,
-            taken_in: None,
-            lock: None,
-            holder: None,
-            previous_owner: None,
-            doing: HolderActivity::Unknown,
-            ahead: 0,
-            partition: None,
-            stack: Arc::default(),
-            seen_by: None,
-        }
-    }
-
     /// How long it waited.
     pub fn latency(&self) -> Nanos {
         self.end - self.start
@@ -148,7 +128,7 @@ impl Locks {
         match event {
             Event::FileOp(op) => self.file_op(*op),
             Event::OffCpu(interval) => self.window.off_cpu(*interval),
-            Event::JvmPause(pause) => self.window.pause(*pause),
+            Event::JvmPause(pause) => self.window.pauses.insert(*pause),
             Event::LockWait(wait) => self.lock_wait(wait),
             Event::Request(request) if request.api_key == PRODUCE => {
                 self.pending.push(request.last_seen(), PendingRow::Request(Arc::new(*request)));
@@ -202,11 +182,10 @@ impl Locks {
 
     fn seen(&self, wait: &LockWait) -> Option<LockRow> {
         if wait.source == LockSource::ThreadDump {
-            let row = LockRow { holder: wait.holder.clone(), ..of_wait(wait, LockName::of(wait)?) };
-            return Some(row);
+            let row = self.row(&LockContention::seen(wait, LockName::of(wait)?), wait.pid);
+            return Some(LockRow { holder: wait.holder.clone(), ..row });
         }
-        let blocked = LockContention::of(&self.window, wait, wait.start)?;
-        Some(self.with_holder(of_wait(wait, blocked.name), &blocked))
+        Some(self.row(&LockContention::of(&self.window, wait, wait.start)?, wait.pid))
     }
 
     /// The waits of a request's thread that nobody saw.
@@ -216,50 +195,51 @@ impl Locks {
         let mut from = served_from;
         for append in joins::joins(&self.window, request, &mut JoinStats::default()) {
             let waits = locks::waits_before(&self.window, &append.op, from);
-            rows.extend(
-                waits
-                    .iter()
-                    .filter(|blocked| blocked.seen.is_none())
-                    .map(|blocked| self.with_holder(of_append(&append.op, &self.window), blocked)),
-            );
+            let unseen = waits.iter().filter(|blocked| blocked.seen.is_none());
+            rows.extend(unseen.map(|blocked| self.row(blocked, append.op.pid)));
             from = from.max(append.op.end);
         }
         rows
     }
 
-    fn with_holder(&self, row: LockRow, blocked: &LockContention<'_>) -> LockRow {
-        let holder = blocked.holders.first();
+    fn row(&self, blocked: &LockContention<'_>, pid: Pid) -> LockRow {
+        let TimeSpan { start, end } = blocked.span;
+        let (seen, holder) = (blocked.seen, blocked.holders.first());
         LockRow {
-            start: blocked.start,
-            end: blocked.end,
-            partition: blocked.partition.clone(),
-            ahead: blocked.ahead(),
-            doing: holder.map_or(HolderActivity::Unknown, |holder| self.doing(holder, row.pid)),
+            start,
+            end,
+            pid,
+            tid: blocked.tid,
+            thread: Arc::clone(&blocked.thread),
+            name: blocked.name,
+            taken_in: seen.and_then(|wait| taken_in(&wait.stack)),
+            lock: seen.map(|wait| wait.lock.clone()),
             holder: holder.map(|holder| LockHolder { tid: holder.tid, thread: Arc::clone(&holder.thread) }),
-            ..row
+            previous_owner: seen.and_then(|wait| wait.holder.clone()),
+            doing: holder.map_or(HolderActivity::Unknown, |holder| self.doing(holder, pid)),
+            ahead: blocked.ahead(),
+            partition: blocked.partition.clone(),
+            stack: seen.map(|wait| Arc::clone(&wait.stack)).unwrap_or_default(),
+            seen_by: seen.map(|wait| wait.source),
         }
     }
 
     /// What took the largest part of the time in which it held the lock.
     fn doing(&self, holder: &Holder, pid: Pid) -> HolderActivity {
-        let (start, end) = (holder.start, holder.end);
-        let past = holder.tid.and_then(|tid| self.window.thread(tid));
-        let ops = past.into_iter().flat_map(|past| past.file_ops.overlapping(start, end));
-        let waits = past.into_iter().flat_map(|past| past.lock_waits.overlapping(start, end));
-        let op = ops.map(|op| (op.overlap(start, end), op)).max_by_key(|(time, _)| *time);
-        let wait = waits.map(|wait| (wait.overlap(start, end), wait)).max_by_key(|(time, _)| *time);
-        let stops = jvm::pauses(&self.window, pid, start, end);
-        let stop = stops.iter().map(|stop| (stop.overlap(start, end), stop)).max_by_key(|(time, _)| *time);
-        let after = self.held_on(holder);
-        let most =
-            [op.map(|(time, _)| time), wait.map(|(time, _)| time), stop.map(|(time, _)| time), Some(after)];
-        let most = most.into_iter().flatten().max().unwrap_or_default();
+        let (window, span) = (&self.window, holder.span);
+        let ops = holder.tid.into_iter().flat_map(|tid| window.file_ops.of(&tid).overlapping(span));
+        let waits = holder.tid.into_iter().flat_map(|tid| window.lock_waits.of(&tid).overlapping(span));
+        let stops = jvm::pauses(window, pid, span);
+        let op = ops.map(|op| (op.overlap(span), op)).max_by_key(|(time, _)| *time);
+        let wait = waits.map(|wait| (wait.overlap(span), wait)).max_by_key(|(time, _)| *time);
+        let stop = stops.iter().map(|stop| (stop.overlap(span), stop)).max_by_key(|(time, _)| *time);
+        let times = [op.map(|(time, _)| time), wait.map(|(time, _)| time), stop.map(|(time, _)| time)];
+        let most = times.into_iter().flatten().fold(self.held_on(holder), Nanos::max);
+        let is_most = |time| time == most && time > Nanos::ZERO;
         match (op, wait, stop) {
-            (Some((time, op)), _, _) if time == most && time > Nanos::ZERO => self.op(op),
-            (_, Some((time, wait)), _) if time == most && time > Nanos::ZERO => self.waiting(wait, start),
-            (_, _, Some((time, stop))) if time == most && time > Nanos::ZERO => {
-                HolderActivity::Stopped(stop.described())
-            }
+            (Some((time, op)), _, _) if is_most(time) => self.op(op),
+            (_, Some((time, wait)), _) if is_most(time) => self.waiting(wait, span.start),
+            (_, _, Some((time, stop))) if is_most(time) => HolderActivity::Stopped(stop.described()),
             _ => holder.append.as_ref().map_or(HolderActivity::Unknown, |append| self.op(append)),
         }
     }
@@ -267,8 +247,8 @@ impl Locks {
     /// How long after its write an append's thread still held the log.
     fn held_on(&self, holder: &Holder) -> Nanos {
         let Some(append) = &holder.append else { return Nanos::ZERO };
-        let until = LockHold::of(&self.window, append, holder.end).end().min(holder.end);
-        (until - append.end.max(holder.start)).at_least_zero()
+        let hold = LockHold::of(&self.window, append, holder.span.end);
+        TimeSpan::new(append.end, hold.end()).overlap(holder.span)
     }
 
     fn op(&self, op: &Arc<FileOp>) -> HolderActivity {
@@ -279,32 +259,5 @@ impl Locks {
     fn waiting(&self, wait: &LockWait, from: Nanos) -> HolderActivity {
         LockContention::of(&self.window, wait, from)
             .map_or(HolderActivity::Unknown, |blocked| HolderActivity::Waiting(blocked.described()))
-    }
-}
-
-fn of_wait(wait: &LockWait, name: LockName) -> LockRow {
-    LockRow {
-        start: wait.start,
-        end: wait.end,
-        pid: wait.pid,
-        tid: wait.tid,
-        thread: Arc::clone(&wait.thread),
-        taken_in: taken_in(&wait.stack),
-        lock: Some(wait.lock.clone()),
-        previous_owner: wait.holder.clone(),
-        stack: Arc::clone(&wait.stack),
-        seen_by: Some(wait.source),
-        ..LockRow::of(name)
-    }
-}
-
-fn of_append(append: &FileOp, window: &Window) -> LockRow {
-    LockRow {
-        start: append.start,
-        end: append.start,
-        pid: append.pid,
-        tid: append.tid,
-        thread: window.name(append.tid, &append.thread),
-        ..LockRow::of(LockName::Log)
     }
 }

@@ -13,15 +13,14 @@ use model::{FileOp, LockSource, LockWait, Nanos, Tid, TopicPartition};
 
 use crate::locks::holders::{Holder, is_append};
 use crate::locks::names::LockName;
-use crate::time_budget::TimeBudget;
+use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::window::{CLOCK_SLACK, Window};
 
 /// A wait for a lock, seen or inferred.
 #[derive(Clone, Debug)]
 pub(crate) struct LockContention<'w> {
-    /// When the thread can have begun to wait, at the earliest.
-    pub(crate) start: Nanos,
-    pub(crate) end: Nanos,
+    /// From when the thread can have begun to wait, at the earliest.
+    pub(crate) span: TimeSpan,
     pub(crate) tid: Tid,
     /// What its source calls the waiter.
     pub(crate) thread: Arc<str>,
@@ -36,7 +35,12 @@ pub(crate) struct LockContention<'w> {
 
 impl<'w> LockContention<'w> {
     pub(crate) fn length(&self) -> Nanos {
-        self.end - self.start
+        self.span.length()
+    }
+
+    /// Whether it is known by whom most of it was held.
+    pub(crate) fn is_mostly_held(&self) -> bool {
+        self.span.is_most(self.held())
     }
 
     /// Appends that were served in the wait.
@@ -74,6 +78,19 @@ impl<'w> LockContention<'w> {
         }
     }
 
+    /// A wait that was seen, of which nobody asked yet who held the lock.
+    pub(crate) fn seen(seen: &'w LockWait, name: LockName) -> Self {
+        Self {
+            span: seen.span(),
+            tid: seen.tid,
+            thread: Arc::clone(&seen.thread),
+            name,
+            seen: Some(seen),
+            partition: None,
+            holders: Vec::new(),
+        }
+    }
+
     /// A wait that was seen, as far as it lies after `from`.
     pub(crate) fn of(window: &Window, seen: &'w LockWait, from: Nanos) -> Option<Self> {
         let name = LockName::of(seen)?;
@@ -81,18 +98,9 @@ impl<'w> LockContention<'w> {
         let partition = append.and_then(|append| append.topic_partition.clone());
         // Without a stack it is the log's because the append followed, and another's append was there meanwhile.
         let guess = seen.stack.is_empty() && partition.is_some();
-        let name = if guess { LockName::Log } else { name };
-        let mut blocked = Self {
-            start: seen.start.max(from),
-            end: seen.end,
-            tid: seen.tid,
-            thread: Arc::clone(&seen.thread),
-            name,
-            seen: Some(seen),
-            partition,
-            holders: Vec::new(),
-        };
-        (blocked.start < blocked.end).then(|| {
+        let mut blocked = Self { partition, ..Self::seen(seen, if guess { LockName::Log } else { name }) };
+        blocked.span.start = seen.start.max(from);
+        (!blocked.span.is_empty()).then(|| {
             blocked.find_holders(window);
             if guess && blocked.ahead() == 0 {
                 (blocked.name, blocked.partition) = (LockName::Other, None);
@@ -102,10 +110,9 @@ impl<'w> LockContention<'w> {
     }
 
     fn find_holders(&mut self, window: &Window) {
-        let mut free = TimeBudget::new(self.start, self.end);
+        let mut free = TimeBudget::new(self.span);
         if let (LockName::Log, Some(partition)) = (self.name, &self.partition) {
-            self.holders =
-                holders::by_appends(window, partition, self.tid, (self.start, self.end), &mut free);
+            self.holders = holders::by_appends(window, partition, self.tid, self.span, &mut free);
         }
         self.add_previous_owner(window, &mut free);
         self.holders.sort_by_key(|holder| std::cmp::Reverse(holder.share));
@@ -114,21 +121,21 @@ impl<'w> LockContention<'w> {
     /// Who had it last before the waiter held it in the last part of the wait, whether or not an append shows it.
     fn add_previous_owner(&mut self, window: &Window, free: &mut TimeBudget) {
         let Some(owner) = self.seen.and_then(|seen| seen.holder.as_ref()) else { return };
-        let Some((start, end)) = free.last() else { return };
+        let Some(span) = free.last() else { return };
         // Appends come latest first.
         match self.holders.iter_mut().position(|holder| holder.tid.is_some() && holder.tid == owner.tid) {
             Some(0) => {
-                if let Some(last) = self.holders.first_mut().filter(|last| last.end <= start) {
-                    last.share += free.take(start, end);
-                    last.end = end;
+                if let Some(last) = self.holders.first_mut().filter(|last| last.span.end <= span.start) {
+                    last.share += free.take(span);
+                    last.span.end = span.end;
                 }
             }
             Some(_) => {}
             None => {
-                let share = free.take(start, end);
+                let share = free.take(span);
                 let named = owner.tid.map(|tid| window.name(tid, &owner.thread));
                 let thread = named.unwrap_or_else(|| Arc::clone(&owner.thread));
-                self.holders.push(Holder { tid: owner.tid, thread, start, end, share, append: None });
+                self.holders.push(Holder { tid: owner.tid, thread, span, share, append: None });
             }
         }
     }
@@ -136,46 +143,34 @@ impl<'w> LockContention<'w> {
 
 /// The waits of an append's thread before the append, in order; its request could have reached a lock from `from` on.
 pub(crate) fn waits_before<'w>(window: &'w Window, append: &FileOp, from: Nanos) -> Vec<LockContention<'w>> {
-    let mut waits: Vec<LockContention<'w>> = Vec::new();
-    if let Some(past) = window.thread(append.tid) {
-        let ended = past.lock_waits.ended_by(append.start + CLOCK_SLACK);
-        let ours = ended.take_while(|wait| wait.end > from).filter(|wait| {
-            let next = next_append(window, wait);
-            next.is_some_and(|next| next.start == append.start) && belongs_to(wait, append)
-        });
-        waits.extend(ours.filter_map(|wait| LockContention::of(window, wait, from)));
-        waits.reverse();
-    }
-    let from = waits.last().map_or(from, |last| last.end.max(from));
-    waits.extend(infer_before(window, append, from));
+    let ended = window.lock_waits.of(&append.tid).ended_by(append.start + CLOCK_SLACK);
+    let ours = ended.take_while(|wait| wait.end > from).filter(|wait| {
+        let next = next_append(window, wait);
+        next.is_some_and(|next| next.start == append.start) && belongs_to(wait, append)
+    });
+    let mut waits: Vec<LockContention<'w>> =
+        ours.filter_map(|wait| LockContention::of(window, wait, from)).collect();
+    waits.reverse();
+    let from = waits.last().map_or(from, |last| last.span.end.max(from));
+    waits.extend(inferred(window, append, holders::wait_before(window, append, from)));
     waits
 }
 
-fn infer_before<'w>(window: &'w Window, append: &FileOp, from: Nanos) -> Option<LockContention<'w>> {
-    inferred_contention(window, append, holders::wait_before(window, append, from)?)
-}
-
-/// The wait of an append's thread for the same log after it, which nobody saw: it was done with the append at `from`, and
-/// its response began to leave at `until`.
+/// The wait of an append's thread for the same log after it, which nobody saw: it was done with the append when the span
+/// begins, and its response began to leave when that ends.
 pub(crate) fn wait_after_append<'w>(
     window: &'w Window,
     append: &FileOp,
-    from: Nanos,
-    until: Nanos,
+    span: TimeSpan,
 ) -> Option<LockContention<'w>> {
-    inferred_contention(window, append, holders::wait_after(window, append, from, until)?)
+    inferred(window, append, holders::wait_after(window, append, span))
 }
 
-fn inferred_contention<'w>(
-    window: &'w Window,
-    append: &FileOp,
-    (start, end): (Nanos, Nanos),
-) -> Option<LockContention<'w>> {
+fn inferred<'w>(window: &'w Window, append: &FileOp, span: Option<TimeSpan>) -> Option<LockContention<'w>> {
     let mut blocked = LockContention {
-        start,
-        end,
+        span: span?,
         tid: append.tid,
-        thread: Arc::clone(&append.thread),
+        thread: window.name(append.tid, &append.thread),
         name: LockName::Log,
         seen: None,
         partition: append.topic_partition.clone(),
@@ -183,7 +178,7 @@ fn inferred_contention<'w>(
     };
     blocked.find_holders(window);
     // One append after the other is a queue where those ahead had the log for most of the time, and chance else.
-    (blocked.held().0.saturating_mul(2) > blocked.length().0).then_some(blocked)
+    blocked.is_mostly_held().then_some(blocked)
 }
 
 /// The append that a wait was on the way to.
@@ -194,8 +189,8 @@ fn append_after<'w>(window: &'w Window, wait: &LockWait, name: LockName) -> Opti
 
 /// The append that the waiting thread did next.
 fn next_append<'w>(window: &'w Window, wait: &LockWait) -> Option<&'w Arc<FileOp>> {
-    let later = window.thread(wait.tid)?.file_ops.ended_after(wait.end - CLOCK_SLACK);
-    later.filter(|op| op.start >= wait.end - CLOCK_SLACK).find(|op| is_append(op))
+    let from = wait.end - CLOCK_SLACK;
+    window.file_ops.of(&wait.tid).ended_after(from).filter(|op| op.start >= from).find(|op| is_append(op))
 }
 
 /// Whether a wait was on the way to the append that its thread did next.

@@ -21,15 +21,21 @@ use model::{FileOp, Nanos, Request, Stage, StageSpan, Stages};
 use crate::joins::AppendJoin;
 use crate::locks::LockContention;
 use crate::stages::response::Remote;
-use crate::time_budget::TimeBudget;
+use crate::time::{TimeBudget, TimeSpan};
 use crate::waits::LockHold;
 use crate::window::sockets::SocketCall;
-use crate::window::{CLOCK_SLACK, Window};
+use crate::window::{CLOCK_SLACK, Window, connection_of};
 
 /// What the broker did with a request, as far as it was seen; times are those of stages.
 #[derive(Debug)]
 pub(crate) struct Breakdown<'w> {
+    pub(crate) window: &'w Window,
+    pub(crate) request: &'w Request,
+    pub(crate) appends: &'w [AppendJoin],
+    /// What no stage has yet.
+    free: TimeBudget,
     pub(crate) stages: Stages,
+    /// The stretches that stages have.
     pub(crate) spans: Vec<StageSpan>,
     /// From when on the broker could serve it: it was complete, and none ahead of it on its connection.
     pub(crate) served_from: Nanos,
@@ -70,21 +76,16 @@ pub(crate) fn stages_of<'w>(
 ) -> Option<Breakdown<'w>> {
     let (response, end) = (request.response?, request.end?);
     let served_from = served_from(request)?;
-    let read = read_of(window, request, served_from);
     let answer = answer_of(window, request);
-    let answered = answer.map_or(response, |write| write.start.min(response)).max(served_from);
-    let mut parts = StageBuilder {
-        free: TimeBudget::new(request.arrival, end),
-        stages: Stages::default(),
-        spans: Vec::new(),
-    };
-    parts.take(Stage::NetworkIn, request.arrival, request.arrival_end);
-    parts.take(Stage::HeadOfLine, request.arrival_end, served_from);
     let mut course = Breakdown {
+        window,
+        request,
+        appends,
+        free: TimeBudget::new(TimeSpan::new(request.arrival, end)),
         stages: Stages::default(),
         spans: Vec::new(),
         served_from,
-        read,
+        read: read_of(window, request, served_from),
         handed_on: None,
         taken: None,
         operations: Vec::new(),
@@ -92,69 +93,42 @@ pub(crate) fn stages_of<'w>(
         local_end: None,
         remote: None,
         answer,
-        answered,
+        answered: answer.map_or(response, |write| write.start.min(response)).max(served_from),
         end,
         sent: response::files_sent(window, request, answer),
     };
-    course.leave(&mut parts);
-    if let Some(read) = read {
-        parts.take(Stage::Receive, served_from, read.end.min(answered));
-    }
-    if appends.is_empty() {
-        course.without_append(window, request, &mut parts);
-    } else {
-        course.with_appends(window, request, appends, &mut parts);
-    }
-    parts.rest();
-    course.stages = parts.stages;
-    course.spans = parts.in_order();
+    course.divide();
     Some(course)
 }
 
-/// The read by which the broker had all of a request, which it makes once it can serve it: where many wait on their
-/// connection, that is long after it came.
-fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<SocketCall> {
-    let last = request.sequence_end()?.wrapping_sub(1);
-    let read = window.sockets.read_of((request.client, request.broker), last, served_from)?;
-    let fits = read.end >= request.arrival_end - CLOCK_SLACK
-        && request.response.is_none_or(|response| read.end <= response + CLOCK_SLACK);
-    fits.then_some(read)
-}
-
-/// The write that began a request's response.
-fn answer_of(window: &Window, request: &Request) -> Option<SocketCall> {
-    let (first, response) = request.response_sequence.zip(request.response)?;
-    let write = window.sockets.write_of((request.client, request.broker), first, response)?;
-    let fits = write.start <= response + CLOCK_SLACK && write.start >= request.arrival_end - CLOCK_SLACK;
-    fits.then_some(write)
-}
-
-/// The latency as it is given to stages.
-#[derive(Debug)]
-pub(crate) struct StageBuilder {
-    free: TimeBudget,
-    stages: Stages,
-    /// The stretches that were given away.
-    spans: Vec<StageSpan>,
-}
-
-impl StageBuilder {
-    /// What is left of a stretch becomes the stage's.
-    fn take(&mut self, stage: Stage, start: Nanos, end: Nanos) -> Nanos {
-        let given = self.free.pieces(start, end).map(|(start, end)| StageSpan { stage, start, end });
-        self.spans.extend(given);
-        let time = self.free.take(start, end);
-        self.stages.add(stage, time);
-        time
-    }
-
-    /// What no stage has had.
-    fn rest(&mut self) {
+impl Breakdown<'_> {
+    fn divide(&mut self) {
+        self.take(Stage::NetworkIn, self.request.arrival, self.request.arrival_end);
+        self.take(Stage::HeadOfLine, self.request.arrival_end, self.served_from);
+        self.leave();
+        if let Some(read) = self.read {
+            self.take(Stage::Receive, self.served_from, read.end.min(self.answered));
+        }
+        if self.appends.is_empty() {
+            self.without_append();
+        } else {
+            self.with_appends();
+        }
+        // What no stage has had.
         self.take(Stage::Unobserved, Nanos::MIN, Nanos::MAX);
+        self.put_in_order();
     }
 
-    /// What was given away, in the order of time; what follows on itself as one.
-    fn in_order(mut self) -> Vec<StageSpan> {
+    /// What is left of a stretch becomes the stage's.
+    fn take(&mut self, stage: Stage, start: Nanos, end: Nanos) {
+        let span = TimeSpan::new(start, end);
+        let given = self.free.pieces(span).map(|TimeSpan { start, end }| StageSpan { stage, start, end });
+        self.spans.extend(given);
+        self.stages.add(stage, self.free.take(span));
+    }
+
+    /// What stages have in the order of time, and what follows on itself as one.
+    fn put_in_order(&mut self) {
         self.spans.sort_by_key(|span| span.start);
         self.spans.dedup_by(|next, kept| {
             let goes_on = next.stage == kept.stage && next.start == kept.end;
@@ -163,6 +137,23 @@ impl StageBuilder {
             }
             goes_on
         });
-        self.spans
     }
+}
+
+/// The read by which the broker had all of a request, which it makes once it can serve it: where many wait on their
+/// connection, that is long after it came.
+fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<SocketCall> {
+    let last = request.sequence_end()?.wrapping_sub(1);
+    let read = window.sockets.read_of(connection_of(request), last, served_from)?;
+    let fits = read.end >= request.arrival_end - CLOCK_SLACK
+        && request.response.is_none_or(|response| read.end <= response + CLOCK_SLACK);
+    fits.then_some(read)
+}
+
+/// The write that began a request's response.
+fn answer_of(window: &Window, request: &Request) -> Option<SocketCall> {
+    let (first, response) = request.response_sequence.zip(request.response)?;
+    let write = window.sockets.write_of(connection_of(request), first, response)?;
+    let fits = write.start <= response + CLOCK_SLACK && write.start >= request.arrival_end - CLOCK_SLACK;
+    fits.then_some(write)
 }

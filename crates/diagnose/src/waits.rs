@@ -10,9 +10,10 @@ use model::{
     Confidence, DirtyThrottle, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, OffCpu, Reclaim, Waker,
 };
 
+use crate::causes::candidate::evidence;
 use crate::kernel_stack;
 use crate::kernel_stack::Wait;
-use crate::time_budget::TimeBudget;
+use crate::time::{Span, TimeBudget, TimeSpan, is_most};
 use crate::window::{CLOCK_SLACK, Window};
 
 /// The index is stored into within microseconds; a busy CPU is granted this much, but no more than the wait then takes: what is
@@ -34,16 +35,16 @@ impl<'w> LockHold<'w> {
     /// the same log: a wait that lasted longer was for something else.
     pub(crate) fn of(window: &'w Window, op: &'w FileOp, until: Nanos) -> Self {
         let mut hold = Self::without_after(window, op);
-        let Some(past) = window.thread(op.tid) else { return hold };
-        let end = op.end;
-        let waits = move || past.off_cpu.ended_after(end).filter(move |wait| wait.start >= end);
+        let (tid, end) = (op.tid, op.end);
+        let waits = || window.off_cpu.of(&tid).ended_after(end).filter(move |wait| wait.start >= end);
         // Most have none: then there is no need to know what the thread did next.
         if waits().next().is_none_or(|wait| !hold.goes_on_with(wait)) {
             return hold;
         }
         // A fault on a mapped file is what the thread may wait for right after the write.
-        let later = past.file_ops.ended_after(op.end).filter(|next| next.op != FileOpKind::MmapFault);
-        let next_call = later.map(|next| next.start).find(|&start| start >= op.end);
+        let later = window.file_ops.of(&tid).ended_after(end);
+        let later = later.filter(|next| next.op != FileOpKind::MmapFault);
+        let next_call = later.map(|next| next.start).find(|&start| start >= end);
         let over = next_call.unwrap_or(Nanos::MAX).min(until + CLOCK_SLACK);
         for wait in waits() {
             if !hold.goes_on_with(wait) || wait.end > over {
@@ -61,8 +62,7 @@ impl<'w> LockHold<'w> {
 
     /// An operation that holds no log longer than it lasts.
     pub(crate) fn without_after(window: &'w Window, op: &'w FileOp) -> Self {
-        let past = window.thread(op.tid).into_iter();
-        let inside = past.flat_map(|past| past.off_cpu.overlapping(op.start, op.end)).collect();
+        let inside = window.off_cpu.of(&op.tid).overlapping(op.span()).collect();
         Self { op, inside, after: Vec::new() }
     }
 
@@ -71,16 +71,18 @@ impl<'w> LockHold<'w> {
         self.after.last().map_or(self.op.end, |wait| wait.end)
     }
 
-    pub(crate) fn length(&self) -> Nanos {
-        self.end() - self.op.start
-    }
-
     /// Until when waits are of that part.
-    pub(crate) fn end_of(&self, part: Part) -> Nanos {
+    fn end_of(&self, part: Part) -> Nanos {
         match part {
             Part::Write => self.op.end,
             Part::After => self.end(),
         }
+    }
+}
+
+impl Span for LockHold<'_> {
+    fn span(&self) -> TimeSpan {
+        TimeSpan::new(self.op.start, self.end())
     }
 }
 
@@ -116,34 +118,32 @@ enum WaitEvent<'w> {
 
 /// What an operation's thread waited for, the longest first.
 pub(crate) fn waits_of<'w>(window: &'w Window, hold: &LockHold<'w>) -> Vec<OperationWaits<'w>> {
-    let (tid, start, end, over) = (hold.op.tid, hold.op.start, hold.op.end, hold.end());
-    let reclaims = || window.trouble.reclaims(tid, start, over);
-    let throttles =
-        || window.thread(tid).into_iter().flat_map(move |past| past.throttles.overlapping(start, end));
+    let (op, whole) = (hold.op, hold.span());
+    let reclaims = || window.troubles.reclaims.of(&op.tid).overlapping(whole);
+    let throttles = || window.throttles.of(&op.tid).overlapping(op.span());
     let is_quiet = hold.inside.is_empty() && hold.after.is_empty();
     if is_quiet && reclaims().next().is_none() && throttles().next().is_none() {
         return Vec::new();
     }
-    let mut free = TimeBudget::new(hold.op.start, hold.end());
-    let mut sums = WaitSums { op: hold.op, waits: Vec::new() };
+    let mut free = TimeBudget::new(whole);
+    let mut sums = WaitSums { op, waits: Vec::new() };
     let inside = hold.inside.iter().map(|interval| (Part::Write, *interval));
     let after = hold.after.iter().map(|interval| (Part::After, *interval));
     let intervals: Vec<(Part, &OffCpu)> = inside.chain(after).collect();
     for &(part, interval) in &intervals {
-        let time = free.take(runnable_from(interval), interval.end.min(hold.end_of(part)));
+        let time = free.take(runnable(interval).until(hold.end_of(part)));
         sums.add(part, Wait::RunQueue, time, WaitEvent::OffCpu(interval));
     }
     for reclaim in reclaims() {
-        let part = if reclaim.start < hold.op.end { Part::Write } else { Part::After };
-        let time = free.take(reclaim.start, reclaim.end);
-        sums.add(part, Wait::Reclaim, time, WaitEvent::Reclaim(reclaim));
+        let part = if reclaim.start < op.end { Part::Write } else { Part::After };
+        sums.add(part, Wait::Reclaim, free.take(reclaim.span()), WaitEvent::Reclaim(reclaim));
     }
     for &(part, interval) in &intervals {
-        let time = free.take(interval.start, interval.end.min(hold.end_of(part)));
+        let time = free.take(interval.span().until(hold.end_of(part)));
         sums.add(part, kernel_stack::classify(interval).of_verdict(), time, WaitEvent::OffCpu(interval));
     }
     for pause in throttles() {
-        let time = free.take(pause.start, pause.end.min(hold.op.end));
+        let time = free.take(pause.span().until(op.end));
         sums.add(Part::Write, Wait::DirtyPages, time, WaitEvent::Pause(pause));
     }
     sums.waits.sort_by_key(|waits| std::cmp::Reverse(waits.time));
@@ -169,8 +169,7 @@ pub(crate) fn device_read<'w>(window: &'w Window, op: &'w FileOp) -> Option<Devi
     let was_watched = !waited.is_empty();
     waited.retain(|waits| is_of_device(waits.kind, lacked));
     let time: Nanos = waited.iter().map(|waits| waits.time).sum();
-    let is_most = time.0.saturating_mul(2) > op.latency().0;
-    (!was_watched || is_most).then(|| DeviceRead { longest: waited.into_iter().next() })
+    (!was_watched || is_most(time, op.latency())).then(|| DeviceRead { longest: waited.into_iter().next() })
 }
 
 /// A page's lock is held by who reads the page only where it lacked.
@@ -182,13 +181,14 @@ fn is_of_device(wait: Wait, lacked: bool) -> bool {
     }
 }
 
-/// From when on a thread waited for nothing but a CPU.
-pub(crate) fn runnable_from(interval: &OffCpu) -> Nanos {
-    match interval.woken {
+/// When a thread waited for nothing but a CPU.
+pub(crate) fn runnable(interval: &OffCpu) -> TimeSpan {
+    let since = match interval.woken {
         _ if interval.preempted => interval.start,
         Some(woken) => woken.clamp(interval.start, interval.end.max(interval.start)),
         None => interval.end,
-    }
+    };
+    TimeSpan::new(since, interval.end)
 }
 
 struct WaitSums<'w> {
@@ -204,7 +204,7 @@ impl<'w> WaitSums<'w> {
         match self.waits.iter_mut().find(|waits| (waits.part, waits.kind) == (part, kind)) {
             Some(waits) => {
                 waits.time += time;
-                if seen.length() > waits.longest.length() {
+                if seen.span().length() > waits.longest.span().length() {
                     waits.longest = seen;
                 }
             }
@@ -213,46 +213,40 @@ impl<'w> WaitSums<'w> {
     }
 }
 
-impl WaitEvent<'_> {
-    fn span(&self) -> (Nanos, Nanos) {
+impl Span for WaitEvent<'_> {
+    fn span(&self) -> TimeSpan {
         match self {
-            Self::OffCpu(interval) => (interval.start, interval.end),
-            Self::Reclaim(reclaim) => (reclaim.start, reclaim.end),
-            Self::Pause(pause) => (pause.start, pause.end),
+            Self::OffCpu(interval) => interval.span(),
+            Self::Reclaim(reclaim) => reclaim.span(),
+            Self::Pause(pause) => pause.span(),
         }
     }
+}
 
-    fn length(&self) -> Nanos {
-        let (start, end) = self.span();
-        end - start
+impl Span for OperationWaits<'_> {
+    /// The longest wait, as far as it belongs to the append.
+    fn span(&self) -> TimeSpan {
+        match self.part {
+            Part::Write => self.longest.span().within(self.op.span()),
+            Part::After => self.longest.span(),
+        }
     }
 }
 
 impl<'w> OperationWaits<'w> {
-    /// The longest wait, as far as it belongs to the append.
-    pub(crate) fn span(&self) -> (Nanos, Nanos) {
-        let (start, end) = self.longest.span();
-        match self.part {
-            Part::Write => (start.max(self.op.start), end.min(self.op.end)),
-            Part::After => (start, end),
-        }
+    /// The longest wait, where it was seen as one off the CPU.
+    fn off_cpu(&self) -> Option<&'w OffCpu> {
+        if let WaitEvent::OffCpu(interval) = self.longest { Some(interval) } else { None }
     }
 
     /// When the longest wait was over, though the thread may not have had a CPU yet.
     pub(crate) fn woken(&self) -> Nanos {
-        match self.longest {
-            WaitEvent::OffCpu(interval) => interval.woken.unwrap_or(interval.end),
-            WaitEvent::Reclaim(reclaim) => reclaim.end,
-            WaitEvent::Pause(pause) => pause.end,
-        }
+        self.off_cpu().and_then(|interval| interval.woken).unwrap_or(self.longest.span().end)
     }
 
     /// The reclaim that the longest wait was, where it was seen as one.
     pub(crate) fn reclaim(&self) -> Option<&'w Reclaim> {
-        match self.longest {
-            WaitEvent::Reclaim(reclaim) => Some(reclaim),
-            WaitEvent::OffCpu(_) | WaitEvent::Pause(_) => None,
-        }
+        if let WaitEvent::Reclaim(reclaim) = self.longest { Some(reclaim) } else { None }
     }
 
     /// Whether the longest wait is known by the kernel's announcement alone.
@@ -262,20 +256,12 @@ impl<'w> OperationWaits<'w> {
 
     /// The kernel's function that says so best; empty where none does.
     pub(crate) fn function(&self) -> &'w str {
-        match self.longest {
-            WaitEvent::OffCpu(interval) => kernel_stack::telling_frame(&interval.stack),
-            WaitEvent::Reclaim(_) | WaitEvent::Pause(_) => "",
-        }
+        self.off_cpu().map_or("", |interval| kernel_stack::telling_frame(&interval.stack))
     }
 
     /// Who ended the longest wait, where a thread did and not an interrupt.
     pub(crate) fn released_by(&self) -> Option<&'w Waker> {
-        match self.longest {
-            WaitEvent::OffCpu(interval) => {
-                interval.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker))
-            }
-            WaitEvent::Reclaim(_) | WaitEvent::Pause(_) => None,
-        }
+        self.off_cpu()?.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker))
     }
 
     /// The transaction that the wait's own handle joined: known for handles of the write only.
@@ -292,6 +278,11 @@ impl<'w> OperationWaits<'w> {
         }
     }
 
+    /// The same of a join that is never exact.
+    pub(crate) fn strong(&self) -> Confidence {
+        self.best_confidence().min(Confidence::Strong)
+    }
+
     /// What was seen of it, in words.
     pub(crate) fn evidence(&self) -> Evidence {
         let (time, what) = (self.time, self.what());
@@ -304,18 +295,16 @@ impl<'w> OperationWaits<'w> {
 
     /// The same of one that others outweigh.
     pub(crate) fn beside(&self) -> Evidence {
-        self.told(format!("besides, {} {} ({})", self.time, self.what(), self.kind.name()))
+        self.told(format!("besides, {} {} ({})", self.time, self.what(), self.kind.as_str()))
     }
 
     fn what(&self) -> String {
-        match (self.kind, self.longest) {
-            (Wait::RunQueue, _) => "runnable without a CPU".to_owned(),
-            (_, WaitEvent::Reclaim(_)) => "freeing memory".to_owned(),
-            (_, WaitEvent::Pause(_)) => "paused by the kernel".to_owned(),
-            (_, WaitEvent::OffCpu(_)) => match self.function() {
-                "" => "off the CPU in an unknown place".to_owned(),
-                function => format!("off the CPU in {function}"),
-            },
+        match (self.kind, self.longest, self.function()) {
+            (Wait::RunQueue, ..) => "runnable without a CPU".to_owned(),
+            (_, WaitEvent::Reclaim(_), _) => "freeing memory".to_owned(),
+            (_, WaitEvent::Pause(_), _) => "paused by the kernel".to_owned(),
+            (.., "") => "off the CPU in an unknown place".to_owned(),
+            (.., function) => format!("off the CPU in {function}"),
         }
     }
 
@@ -325,7 +314,6 @@ impl<'w> OperationWaits<'w> {
             WaitEvent::Reclaim(reclaim) => (reclaim.tid, &reclaim.thread),
             WaitEvent::Pause(pause) => (pause.tid, &self.op.thread),
         };
-        let (start, end) = self.span();
-        Evidence::new(EvidenceKind::OffCpu, start, end, text).of_thread(tid, thread)
+        evidence(EvidenceKind::OffCpu, self, text).of_thread(tid, thread)
     }
 }

@@ -14,19 +14,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ahash::RandomState;
+use model::row_summary::WriteKey;
 use model::{
-    BlockIo, CpuSample, Device, DirtyThrottle, FileKind, FileOp, FileOpKind, HostSample, JournalCommit,
-    JvmPause, KernelSpan, LockWait, Loss, Nanos, OffCpu, Pid, Reclaim, Request, SocketOp, Tid,
+    BlockIo, CpuSample, DirtyThrottle, FileKind, FileOp, FileOpKind, HostSample, JournalCommit, JvmPause,
+    KernelSpan, LockWait, Loss, Nanos, OffCpu, Pid, Reclaim, Request, SocketOp, TcpEvent, Tid,
     TopicPartition,
 };
 
 use crate::config::Config;
+use crate::time::{Span, TimeSpan};
 use crate::window::appends::Appends;
 use crate::window::lock_waits::{is_same_wait, unite};
 use crate::window::requests::{Followers, ProduceIndex};
 use crate::window::sockets::{CpuSamples, Sockets};
-pub(crate) use crate::window::timeline::Timeline;
-use crate::window::trouble::Trouble;
+use crate::window::timeline::{Timeline, Timelines};
+use crate::window::trouble::{Trouble, Troubles};
 
 /// Block requests faster than this never explain a slow request and are not kept.
 const UNREMARKABLE_BLOCK_IO: Nanos = Nanos::from_millis(1);
@@ -38,32 +40,16 @@ pub(crate) const CLOCK_SLACK: Nanos = Nanos::from_millis(1);
 const KNOWN_FOR: Nanos = Nanos::from_millis(600_000);
 
 /// Both ends of a connection: client, broker.
-type Connection = (SocketAddr, SocketAddr);
+pub(crate) type Connection = (SocketAddr, SocketAddr);
 
-/// Something with a start and an end.
-pub(crate) trait Span {
-    fn start(&self) -> Nanos;
-    fn end(&self) -> Nanos;
-
-    /// What tells apart what began and ended together.
-    fn tie(&self) -> u64 {
-        0
-    }
-
-    /// The time that this and the given stretch share.
-    fn overlap(&self, start: Nanos, end: Nanos) -> Nanos {
-        (self.end().min(end) - self.start().max(start)).at_least_zero()
-    }
-}
+/// Major and minor number.
+pub(crate) type DeviceNumber = (u32, u32);
 
 macro_rules! span {
     ($($event:ty $(, $tie:ident)?;)*) => {$(
         impl Span for $event {
-            fn start(&self) -> Nanos {
-                self.start
-            }
-            fn end(&self) -> Nanos {
-                self.end
+            fn span(&self) -> TimeSpan {
+                TimeSpan::new(self.start, self.end)
             }
             $(fn tie(&self) -> u64 {
                 self.$tie.into()
@@ -81,55 +67,53 @@ span! {
     Reclaim;
     KernelSpan;
     HostSample;
-    Arc<FileOp>, tid;
+    WriteKey;
+    FileOp, tid;
     BlockIo, sector;
 }
 
-impl Span for Arc<Request> {
-    fn start(&self) -> Nanos {
-        self.arrival
-    }
-    fn end(&self) -> Nanos {
-        self.last_seen()
+impl Span for Request {
+    fn span(&self) -> TimeSpan {
+        TimeSpan::new(self.arrival, self.last_seen())
     }
 }
 
-/// What one thread did and what happened to it.
-#[derive(Debug, Default)]
-pub(crate) struct ThreadPast {
-    pub(crate) file_ops: Timeline<Arc<FileOp>>,
-    pub(crate) off_cpu: Timeline<OffCpu>,
-    pub(crate) throttles: Timeline<DirtyThrottle>,
-    pub(crate) lock_waits: Timeline<LockWait>,
-    /// Of a request handler.
-    pub(crate) samples: CpuSamples,
-    /// Its full name, where the JVM told it.
-    name: Option<Arc<str>>,
+impl Span for TcpEvent {
+    fn span(&self) -> TimeSpan {
+        TimeSpan::new(self.at, self.at)
+    }
 }
 
-/// What happened on one block device.
-#[derive(Debug, Default)]
-pub(crate) struct DevicePast {
-    pub(crate) commits: Timeline<JournalCommit>,
-    pub(crate) ios: Timeline<BlockIo>,
+/// The connection that a request came on.
+pub(crate) fn connection_of(request: &Request) -> Connection {
+    (request.client, request.broker)
 }
 
 /// Everything that may still explain a request.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    threads: HashMap<Tid, ThreadPast, RandomState>,
-    partitions: HashMap<TopicPartition, Timeline<Arc<FileOp>>, RandomState>,
-    devices: HashMap<(u32, u32), DevicePast, RandomState>,
-    connections: HashMap<Connection, Timeline<Arc<Request>>, RandomState>,
+    pub(crate) file_ops: Timelines<Tid, Arc<FileOp>>,
+    pub(crate) off_cpu: Timelines<Tid, OffCpu>,
+    pub(crate) throttles: Timelines<Tid, DirtyThrottle>,
+    pub(crate) lock_waits: Timelines<Tid, LockWait>,
+    /// Appends to each partition's log.
+    pub(crate) partitions: Timelines<TopicPartition, Arc<FileOp>>,
+    pub(crate) commits: Timelines<DeviceNumber, JournalCommit>,
+    pub(crate) ios: Timelines<DeviceNumber, BlockIo>,
+    connections: Timelines<Connection, Arc<Request>>,
     pub(crate) sockets: Sockets,
     pub(crate) followers: Followers,
     pub(crate) produced: ProduceIndex,
-    pauses: Timeline<JvmPause>,
-    losses: Timeline<Loss>,
-    pub(crate) trouble: Trouble,
+    pub(crate) pauses: Timeline<JvmPause>,
+    pub(crate) losses: Timeline<Loss>,
+    pub(crate) troubles: Troubles,
     pub(crate) appends: Appends<Arc<FileOp>>,
     /// The request handlers, and when each appended last.
     handlers: HashMap<Tid, (Pid, Nanos), RandomState>,
+    /// Of request handlers.
+    samples: HashMap<Tid, CpuSamples, RandomState>,
+    /// Full names of threads that anything is kept of, where the JVM told them.
+    names: HashMap<Tid, Arc<str>, RandomState>,
     /// How many events are kept, and some that were forgotten since they were counted.
     kept: usize,
     /// Nothing that ended before this is kept.
@@ -140,15 +124,12 @@ impl Window {
     pub(crate) fn file_op(&mut self, op: FileOp) {
         let op = Arc::new(op);
         self.kept += 1;
-        self.threads.entry(op.tid).or_default().file_ops.insert(Arc::clone(&op));
+        self.file_ops.insert(&op.tid, Arc::clone(&op));
         let (FileKind::Log, FileOpKind::Write, Some(partition)) = (op.kind, op.op, &op.topic_partition)
         else {
             return;
         };
-        match self.partitions.get_mut(partition) {
-            Some(appends) => appends.insert(Arc::clone(&op)),
-            None => self.partitions.entry(partition.clone()).or_default().insert(Arc::clone(&op)),
-        }
+        self.partitions.insert(partition, Arc::clone(&op));
         if is_handlers_name(&op.thread) {
             self.handler(&op);
         }
@@ -156,29 +137,28 @@ impl Window {
     }
 
     pub(crate) fn off_cpu(&mut self, interval: OffCpu) {
-        self.trouble.off_cpu(&interval);
+        self.troubles.off_cpu(&interval);
         self.kept += 1;
-        self.threads.entry(interval.tid).or_default().off_cpu.insert(interval);
+        self.off_cpu.of_mut(&interval.tid).insert(interval);
     }
 
     pub(crate) fn throttle(&mut self, pause: DirtyThrottle) {
-        self.trouble.throttled(&pause);
+        self.troubles.add(Trouble::DirtyThrottling, pause.span());
         self.kept += 1;
-        self.threads.entry(pause.tid).or_default().throttles.insert(pause);
+        self.throttles.of_mut(&pause.tid).insert(pause);
     }
 
     /// Whether it was not known yet: another source may have seen it.
     pub(crate) fn lock_wait(&mut self, wait: LockWait) -> bool {
-        if let Some((tid, name)) = wait.holder.as_ref().and_then(|holder| Some((holder.tid?, &holder.thread)))
-        {
-            self.threads.entry(tid).or_default().name = Some(Arc::clone(name));
+        let holder = wait.holder.as_ref().and_then(|holder| Some((holder.tid?, &holder.thread)));
+        for (tid, name) in holder.into_iter().chain([(wait.tid, &wait.thread)]) {
+            self.names.insert(tid, Arc::clone(name));
         }
         self.kept += 1;
-        let past = self.threads.entry(wait.tid).or_default();
-        past.name = Some(Arc::clone(&wait.thread));
-        let known = past.lock_waits.take(|known| is_same_wait(known, &wait));
+        let waits = self.lock_waits.of_mut(&wait.tid);
+        let known = waits.take(|known| is_same_wait(known, &wait));
         let is_new = known.is_none();
-        past.lock_waits.insert(match known {
+        waits.insert(match known {
             Some(known) => unite(known, wait),
             None => wait,
         });
@@ -187,40 +167,27 @@ impl Window {
 
     /// The wait with what other sources have reported of it since.
     pub(crate) fn as_known(&self, wait: &LockWait) -> LockWait {
-        let waits = self.threads.get(&wait.tid).map(|past| past.lock_waits.overlapping(wait.start, wait.end));
-        let united = waits.into_iter().flatten().find(|known| {
+        let mut waits = self.lock_waits.of(&wait.tid).overlapping(wait.span());
+        let united = waits.find(|known| {
             is_same_wait(known, wait) || (known.source == wait.source && known.start == wait.start)
         });
         united.unwrap_or(wait).clone()
     }
 
-    pub(crate) fn pause(&mut self, pause: JvmPause) {
-        self.pauses.insert(pause);
-    }
-
-    pub(crate) fn commit(&mut self, commit: JournalCommit) {
-        self.devices.entry(commit.device.number()).or_default().commits.insert(commit);
-    }
-
     pub(crate) fn block_io(&mut self, io: BlockIo) {
         if io.latency() >= UNREMARKABLE_BLOCK_IO {
-            self.trouble.block_io(&io);
+            self.troubles.block_io(&io);
             self.kept += 1;
-            self.devices.entry(io.device.number()).or_default().ios.insert(io);
+            self.ios.of_mut(&io.device.number()).insert(io);
         }
-    }
-
-    pub(crate) fn loss(&mut self, loss: Loss) {
-        self.losses.insert(loss);
     }
 
     pub(crate) fn request(&mut self, request: &Arc<Request>) {
         self.kept += 1;
-        let connection = (request.client, request.broker);
-        self.connections.entry(connection).or_default().insert(Arc::clone(request));
+        self.connections.insert(&connection_of(request), Arc::clone(request));
         self.followers.request(request);
         self.produced.request(request);
-        self.trouble.request(request);
+        self.troubles.request(request);
     }
 
     pub(crate) fn socket_op(&mut self, op: &SocketOp) {
@@ -231,28 +198,14 @@ impl Window {
     pub(crate) fn cpu_sample(&mut self, sample: &CpuSample) {
         self.sockets.sample(sample);
         if self.handlers.contains_key(&sample.tid) {
-            self.threads.entry(sample.tid).or_default().samples.push(sample);
+            self.samples.entry(sample.tid).or_default().push(sample);
         }
-    }
-
-    pub(crate) fn thread(&self, tid: Tid) -> Option<&ThreadPast> {
-        self.threads.get(&tid)
     }
 
     /// A thread's full name: the JVM's where it is longer than what the kernel kept of it.
     pub(crate) fn name(&self, tid: Tid, kept: &Arc<str>) -> Arc<str> {
-        let full = self.thread(tid).and_then(|past| past.name.as_ref());
-        Arc::clone(full.filter(|full| full.starts_with(&**kept)).unwrap_or(kept))
-    }
-
-    /// Pauses of the JVM that share time with the stretch.
-    pub(crate) fn pauses(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &JvmPause> {
-        self.pauses.overlapping(start, end)
-    }
-
-    /// The past of every thread that anything was seen of, in no order.
-    pub(crate) fn threads(&self) -> impl Iterator<Item = &ThreadPast> {
-        self.threads.values()
+        let full = self.names.get(&tid).filter(|full| full.starts_with(&**kept));
+        Arc::clone(full.unwrap_or(kept))
     }
 
     /// The request handlers that appended of late, in the order of their ids.
@@ -260,6 +213,11 @@ impl Window {
         let mut tids: Vec<Tid> = self.handlers.keys().copied().collect();
         tids.sort_unstable();
         tids
+    }
+
+    /// Whether samples show a handler at work all along a stretch of which so much is not known otherwise.
+    pub(crate) fn is_seen_at_work(&self, tid: Tid, span: TimeSpan, unknown: Nanos) -> bool {
+        self.samples.get(&tid).is_some_and(|samples| samples.show_work(span, unknown))
     }
 
     /// Notes that a handler appended: with a new process come new handlers.
@@ -271,45 +229,26 @@ impl Window {
         *last = op.end.max(*last);
     }
 
-    pub(crate) fn device(&self, device: &Device) -> Option<&DevicePast> {
-        self.devices.get(&device.number())
-    }
-
-    pub(crate) fn partition(&self, partition: &TopicPartition) -> Option<&Timeline<Arc<FileOp>>> {
-        self.partitions.get(partition)
-    }
-
     /// Requests of the same connection that arrived before this one and were still unanswered at a moment, the one answered
     /// last first.
     pub(crate) fn ahead_of(&self, request: &Request, at: Nanos) -> impl Iterator<Item = &Arc<Request>> {
         let (arrival, number) = (request.arrival, request.correlation_id);
-        self.connections
-            .get(&(request.client, request.broker))
-            .into_iter()
-            .flat_map(move |past| past.ended_by(request.last_seen()))
-            .take_while(move |earlier| earlier.last_seen() > at)
+        let past = self.connections.of(&connection_of(request)).ended_by(request.last_seen());
+        past.take_while(move |earlier| earlier.last_seen() > at)
             .filter(move |earlier| earlier.arrival <= arrival && earlier.correlation_id != number)
     }
 
     /// The last earlier request of the same connection that was answered by a moment.
     pub(crate) fn before_on_connection(&self, request: &Request, by: Nanos) -> Option<&Arc<Request>> {
-        let past = self.connections.get(&(request.client, request.broker))?;
-        past.ended_by(by).find(|earlier| earlier.arrival < request.arrival)
+        let mut past = self.connections.of(&connection_of(request)).ended_by(by);
+        past.find(|earlier| earlier.arrival < request.arrival)
     }
 
-    /// Whether the connection was serving an earlier request for most of the stretch.
-    pub(crate) fn connection_busy(&self, request: &Request, start: Nanos, end: Nanos) -> Nanos {
-        let past = self.connections.get(&(request.client, request.broker));
-        past.into_iter()
-            .flat_map(|past| past.overlapping(start, end))
-            .filter(|earlier| earlier.arrival < request.arrival && earlier.end.is_some())
-            .map(|earlier| earlier.overlap(start, end))
-            .max()
-            .unwrap_or_default()
-    }
-
-    pub(crate) fn losses(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &Loss> {
-        self.losses.overlapping(start, end)
+    /// For how much of the stretch the connection was serving an earlier request.
+    pub(crate) fn connection_busy(&self, request: &Request, span: TimeSpan) -> Nanos {
+        let past = self.connections.of(&connection_of(request)).overlapping(span);
+        let earlier = past.filter(|other| other.arrival < request.arrival && other.end.is_some());
+        earlier.map(|earlier| earlier.overlap(span)).max().unwrap_or_default()
     }
 
     /// Whether everything since `time` is still here.
@@ -321,7 +260,7 @@ impl Window {
     /// much of it.
     pub(crate) fn kept_from(&self, now: Nanos, config: &Config) -> Nanos {
         let horizon = self.horizon.max(now - config.retention);
-        if self.kept + self.trouble.len() <= config.max_events {
+        if self.kept + self.troubles.len() <= config.max_events {
             return horizon;
         }
         // Half the kept time goes at once, so that this is rare however fast events come.
@@ -332,44 +271,44 @@ impl Window {
     pub(crate) fn forget(&mut self, now: Nanos, config: &Config) {
         let horizon = self.kept_from(now, config);
         self.horizon = horizon;
-        self.appends.forget(horizon);
-        self.handlers.retain(|_, (_, last)| now - *last <= KNOWN_FOR);
-        for past in self.threads.values_mut() {
-            past.file_ops.forget(horizon);
-            past.off_cpu.forget(horizon);
-            past.throttles.forget(horizon);
-            past.lock_waits.forget(horizon);
-            past.samples.forget(horizon);
-        }
-        for past in self.devices.values_mut() {
-            past.commits.forget(horizon);
-            past.ios.forget(horizon);
-        }
-        self.partitions.values_mut().for_each(|appends| appends.forget(horizon));
-        self.connections.values_mut().for_each(|requests| requests.forget(horizon));
+        self.file_ops.forget(horizon);
+        self.off_cpu.forget(horizon);
+        self.throttles.forget(horizon);
+        self.lock_waits.forget(horizon);
+        self.partitions.forget(horizon);
+        self.commits.forget(horizon);
+        self.ios.forget(horizon);
+        self.connections.forget(horizon);
         self.sockets.forget(horizon);
         self.followers.forget(horizon);
         self.produced.forget(horizon);
         self.pauses.forget(horizon);
         self.losses.forget(horizon);
-        self.trouble.forget(horizon);
-        self.threads.retain(|_, past| !past.is_empty());
-        self.partitions.retain(|_, appends| !appends.is_empty());
-        self.connections.retain(|_, requests| !requests.is_empty());
+        self.troubles.forget(horizon);
+        self.appends.forget(horizon);
+        self.handlers.retain(|_, (_, last)| now - *last <= KNOWN_FOR);
+        self.samples.retain(|_, samples| samples.forget(horizon));
+        let mut names = std::mem::take(&mut self.names);
+        names.retain(|tid, _| self.knows(*tid));
+        self.names = names;
         self.kept = self.count();
     }
 
-    /// The events that are kept, each counted once. Of what is seldom, only what belongs to a thread.
-    fn count(&self) -> usize {
-        let of_threads = self.threads.values().map(ThreadPast::len).sum::<usize>();
-        let of_connections = self.connections.values().map(Timeline::len).sum::<usize>();
-        let calls = self.sockets.len();
-        of_threads + of_connections + calls + self.devices.values().map(|past| past.ios.len()).sum::<usize>()
+    /// Whether anything is kept of a thread.
+    pub(crate) fn knows(&self, tid: Tid) -> bool {
+        self.file_ops.has(&tid)
+            || self.off_cpu.has(&tid)
+            || self.throttles.has(&tid)
+            || self.lock_waits.has(&tid)
+            || self.samples.contains_key(&tid)
+            || self.names.contains_key(&tid)
     }
 
-    #[cfg(test)]
-    pub(crate) fn kept(&self) -> usize {
-        self.count()
+    /// The events that are kept, each counted once. Of what is seldom, only what belongs to a thread.
+    pub(crate) fn count(&self) -> usize {
+        let of_threads =
+            self.file_ops.len() + self.off_cpu.len() + self.throttles.len() + self.lock_waits.len();
+        of_threads + self.connections.len() + self.sockets.len() + self.ios.len()
     }
 }
 
@@ -377,14 +316,4 @@ impl Window {
 /// the kernel keeps 15 characters. Followers' fetchers and the log cleaner write logs too.
 fn is_handlers_name(name: &str) -> bool {
     name.starts_with("data-plane-kafk") || name.starts_with("kafka-request-h")
-}
-
-impl ThreadPast {
-    fn is_empty(&self) -> bool {
-        self.len() == 0 && self.samples.is_empty()
-    }
-
-    fn len(&self) -> usize {
-        self.file_ops.len() + self.off_cpu.len() + self.throttles.len() + self.lock_waits.len()
-    }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request};
 
-use crate::causes::candidate::CauseCandidate;
+use crate::causes::candidate::{CauseCandidate, evidence};
+use crate::time::Span;
 
 /// Requests ahead that a chain shows.
 const MAX_SHOWN: usize = 16;
@@ -44,19 +45,18 @@ impl Attribution {
     /// The queue of a connection itself, where nothing is known, or needs to be, of why those ahead took so long.
     pub(crate) fn of_queue(cause: Cause, ahead: HeadOfLineRequest) -> Self {
         let Request { client, correlation_id, .. } = &*ahead.request;
-        let (chain, root) = match cause {
-            Cause::HeadOfLine => (Vec::new(), format!("{cause}:{client}:{correlation_id}")),
-            _ => (vec![cause], format!("{cause}:{client}")),
-        };
         let time = ahead.waited;
-        let finding = CauseCandidate {
-            cause,
-            chain,
-            root: Arc::from(root),
-            confidence: Confidence::Exact,
-            evidence: Vec::new(),
-            time,
-            partition: None,
+        let finding = match cause {
+            Cause::HeadOfLine => CauseCandidate {
+                chain: Vec::new(),
+                ..CauseCandidate::new(
+                    cause,
+                    format_args!("{client}:{correlation_id}"),
+                    Confidence::Exact,
+                    time,
+                )
+            },
+            _ => CauseCandidate::new(cause, client, Confidence::Exact, time),
         };
         Self::of(&Arc::new(finding)).behind(ahead, time)
     }
@@ -121,16 +121,12 @@ impl HeadOfLineRequest {
             n => format!(" (and {n} more after it)"),
         };
         let what = if *is_complete { "waited" } else { "could not arrive, as nothing was read, for" };
-        Evidence::new(
-            EvidenceKind::Request,
-            request.arrival,
-            request.last_seen(),
-            format!(
-                "{what} {waited} behind request {} ({}) of the same connection, which took {}{between}",
-                request.correlation_id,
-                request.api,
-                request.last_seen() - request.arrival
-            ),
-        )
+        let text = format!(
+            "{what} {waited} behind request {} ({}) of the same connection, which took {}{between}",
+            request.correlation_id,
+            request.api,
+            request.span().length()
+        );
+        evidence(EvidenceKind::Request, request, text)
     }
 }

@@ -3,13 +3,14 @@
 //! a request that came later needs only a part of it.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use ahash::RandomState;
 use model::{Nanos, Request, StageSpan, Stages};
 
 use crate::causes::candidate::CauseCandidate;
+use crate::time::TimeSpan;
+use crate::window::{Connection, connection_of};
 
 /// One that waited behind a request mostly ends sooner than so long after it.
 const RETENTION: Nanos = Nanos::from_millis(3_000);
@@ -27,7 +28,7 @@ pub(crate) struct RequestAnalysis {
     /// How long it was complete and behind others.
     pub(crate) waited: Nanos,
     /// When the rest of it could not arrive because others were served.
-    pub(crate) unread: Option<(Nanos, Nanos)>,
+    pub(crate) unread: Option<TimeSpan>,
     /// What its own bytes' arrival explains.
     pub(crate) arrival: Option<Arc<CauseCandidate>>,
     /// What explains the time from the moment at which the broker could serve it.
@@ -48,22 +49,18 @@ pub(crate) struct AwaitedCauses {
 
 /// What explains a stretch of time, once somebody has looked.
 #[derive(Debug, Default)]
-pub(crate) struct CachedCandidates(OnceLock<((Nanos, Nanos), Vec<CauseCandidate>)>);
+pub(crate) struct CachedCandidates(OnceLock<(TimeSpan, Vec<CauseCandidate>)>);
 
 impl CachedCandidates {
     /// What is known of this stretch, or else found now.
-    pub(crate) fn of(
-        &self,
-        stretch: (Nanos, Nanos),
-        find: impl Fn() -> Vec<CauseCandidate>,
-    ) -> Vec<CauseCandidate> {
-        let (known, findings) = self.0.get_or_init(|| (stretch, find()));
-        if *known == stretch { findings.clone() } else { find() }
+    pub(crate) fn of(&self, span: TimeSpan, find: impl Fn() -> Vec<CauseCandidate>) -> Vec<CauseCandidate> {
+        let (known, findings) = self.0.get_or_init(|| (span, find()));
+        if *known == span { findings.clone() } else { find() }
     }
 }
 
-/// Client, broker, number, and arrival.
-type Key = (SocketAddr, SocketAddr, i32, Nanos);
+/// Connection, number, and arrival.
+type Key = (Connection, i32, Nanos);
 
 /// Those of late.
 #[derive(Debug, Default)]
@@ -79,7 +76,7 @@ impl AnalysisCache {
         request: &Request,
         find: impl FnOnce() -> RequestAnalysis,
     ) -> Arc<RequestAnalysis> {
-        let key = (request.client, request.broker, request.correlation_id, request.arrival);
+        let key = (connection_of(request), request.correlation_id, request.arrival);
         if let Some((_, known)) = self.kept.get(&key) {
             return Arc::clone(known);
         }
@@ -102,6 +99,7 @@ mod tests {
     use model::Nanos;
 
     use super::CachedCandidates;
+    use crate::time::TimeSpan;
 
     #[test]
     fn a_stretch_is_looked_at_once_and_another_by_itself() {
@@ -112,7 +110,7 @@ mod tests {
             Vec::new()
         };
         for (start, end, expected) in [(1, 9, 1), (1, 9, 1), (2, 9, 2), (1, 9, 2)] {
-            found.of((Nanos(start), Nanos(end)), look);
+            found.of(TimeSpan::new(Nanos(start), Nanos(end)), look);
             assert_eq!(looks.get(), expected, "{start} to {end}");
         }
     }

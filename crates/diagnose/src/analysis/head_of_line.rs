@@ -15,8 +15,8 @@ use model::{Cause, Nanos, Request};
 use crate::analysis::attribution::{Attribution, HeadOfLineRequest};
 use crate::causes::candidate::CauseCandidate;
 use crate::stages;
-use crate::time_budget::TimeBudget;
-use crate::window::{CLOCK_SLACK, Window};
+use crate::time::{TimeBudget, TimeSpan, is_most};
+use crate::window::{CLOCK_SLACK, Window, connection_of};
 
 /// Requests ahead of one are looked through this far.
 const MAX_REQUESTS: usize = 1_024;
@@ -28,20 +28,17 @@ const MIN_SHARE: i64 = 100;
 pub(crate) fn attribute(
     window: &Window,
     request: &Request,
-    (start, end): (Nanos, Nanos),
+    span: TimeSpan,
     mut served: impl FnMut(&Request, Nanos) -> Vec<Arc<CauseCandidate>>,
 ) -> Vec<Attribution> {
-    let waited = end - start;
+    let (start, waited) = (span.start, span.length());
     let is_complete = start >= request.arrival_end;
-    let mut free = TimeBudget::new(start, end);
+    let mut free = TimeBudget::new(span);
     let mut blames = Vec::new();
     let mut queue = Queue { unexplained: waited, longest: Nanos::ZERO, first: None };
     for (one, place) in window.ahead_of(request, start).take(MAX_REQUESTS).zip(1..) {
         let from = stages::served_from(one).unwrap_or(one.arrival);
-        let time = free.take(from, one.last_seen());
-        if time == Nanos::ZERO {
-            continue;
-        }
+        let Some(time) = free.take_any(TimeSpan::new(from, one.last_seen())) else { continue };
         let ahead = HeadOfLineRequest { request: Arc::clone(one), waited: time, place, is_complete };
         if time.0.saturating_mul(MIN_SHARE) >= waited.0 {
             let known = blames.len();
@@ -87,7 +84,7 @@ impl Queue {
     /// Many that were not slow are a cause themselves, where they are most of the wait; of one that was slow it is not
     /// known why, and neither is it of who waited for it.
     fn itself(self, waited: Nanos) -> Option<Attribution> {
-        let is_most = self.unexplained.0.saturating_mul(2) > waited.0;
+        let is_most = is_most(self.unexplained, waited);
         let is_for_one = self.longest.0.saturating_mul(2) >= self.unexplained.0;
         let first = self.first.filter(|_| is_most && !is_for_one)?;
         Some(Attribution::of_queue(
@@ -105,33 +102,33 @@ const QUICKER: i128 = 4;
 const AT_ONCE: i64 = 16;
 
 /// From when until when.
-pub(crate) fn blocked_by_flow_control(window: &Window, request: &Request) -> Option<(Nanos, Nanos)> {
+pub(crate) fn blocked_by_flow_control(window: &Window, request: &Request) -> Option<TimeSpan> {
     let earlier = window.before_on_connection(request, request.arrival_end)?;
     let answered = earlier.last_seen();
     if answered <= request.arrival {
         return None;
     }
     match went_on(window, request, answered) {
-        Some(goes_on) => goes_on.is_much_quicker().then_some((request.arrival, answered)),
+        Some(goes_on) => goes_on.is_much_quicker().then_some(TimeSpan::new(request.arrival, answered)),
         None => behind_others(window, request, earlier),
     }
 }
 
 /// Where what the broker read next was another's: since when nothing had been read, until when.
-fn behind_others(window: &Window, request: &Request, served: &Request) -> Option<(Nanos, Nanos)> {
+fn behind_others(window: &Window, request: &Request, served: &Request) -> Option<TimeSpan> {
     let answered = served.last_seen();
     let next = served.sequence_end()?;
     let waiting_bytes = request.sequence?.wrapping_sub(next);
     if waiting_bytes == 0 || waiting_bytes > u32::MAX / 2 {
         return None;
     }
-    let connection = (request.client, request.broker);
+    let connection = connection_of(request);
     let last = window.sockets.read_of(connection, next.wrapping_sub(1), request.arrival)?;
     let again = window.sockets.read_of(connection, next, answered)?;
     let start = last.end.max(request.arrival);
     let came_after = (request.arrival_end - again.start).0;
     let at_once = came_after >= 0 && came_after.saturating_mul(AT_ONCE) <= (again.start - start).0;
-    (again.start >= answered - CLOCK_SLACK && at_once).then_some((start, answered))
+    (again.start >= answered - CLOCK_SLACK && at_once).then_some(TimeSpan::new(start, answered))
 }
 
 /// What had come when the broker began to read, and what came then.
@@ -143,7 +140,7 @@ struct ArrivalRates {
 }
 
 fn went_on(window: &Window, request: &Request, answered: Nanos) -> Option<ArrivalRates> {
-    let connection = (request.client, request.broker);
+    let connection = connection_of(request);
     let (first, end) = (request.sequence?, request.sequence_end()?);
     let read_of = |bytes: u32, near| window.sockets.read_of(connection, first.wrapping_add(bytes), near);
     let begun = read_of(LENGTH_BYTES, answered).filter(|read| read.start >= answered - CLOCK_SLACK)?;

@@ -1,9 +1,11 @@
 //! A cause with its evidence and the time it explains, before one is chosen.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, TopicPartition};
 
+use crate::time::{Span, TimeSpan};
 use crate::waits::OperationWaits;
 
 /// Why something took long, and what proves it.
@@ -25,15 +27,25 @@ pub(crate) struct CauseCandidate {
 }
 
 impl CauseCandidate {
-    /// A cause that nothing deeper is behind.
-    pub(crate) fn new(
+    /// A cause that nothing deeper is behind; `key` tells this event of it from others.
+    pub(crate) fn new(cause: Cause, key: impl Display, confidence: Confidence, time: Nanos) -> Self {
+        Self { root: format!("{cause}:{key}").into(), ..Self::alone(cause, confidence, time) }
+    }
+
+    /// One of a cause of which no event is told from others.
+    pub(crate) fn alone(cause: Cause, confidence: Confidence, time: Nanos) -> Self {
+        let (chain, root) = (vec![cause], cause.as_str().into());
+        Self { cause, chain, root, confidence, evidence: Vec::new(), time, partition: None }
+    }
+
+    /// A finding about waits of an operation: the operation, the waits and what was behind them.
+    pub(crate) fn of_waits(
         cause: Cause,
-        root: impl Into<Arc<str>>,
+        key: impl Display,
         confidence: Confidence,
-        evidence: Vec<Evidence>,
-        time: Nanos,
+        waits: &OperationWaits<'_>,
     ) -> Self {
-        Self { cause, chain: vec![cause], root: root.into(), confidence, evidence, time, partition: None }
+        Self::new(cause, key, confidence, waits.time).with(evidence_of(waits)).of_partition_of(waits.op)
     }
 
     /// The same of a partition of the request.
@@ -41,30 +53,9 @@ impl CauseCandidate {
         Self { partition, ..self }
     }
 
-    /// The same, behind which something deeper is the root, where there is anything.
-    pub(crate) fn behind_any(self, deeper: Option<Self>) -> Self {
-        match deeper {
-            Some(deeper) => self.behind(deeper),
-            None => self,
-        }
-    }
-
-    /// A finding about waits of an operation: the operation, the waits and what was behind them.
-    pub(crate) fn of_waits(
-        cause: Cause,
-        root: String,
-        confidence: Confidence,
-        waits: &OperationWaits<'_>,
-    ) -> Self {
-        Self {
-            cause,
-            chain: vec![cause],
-            root: Arc::from(root),
-            confidence,
-            evidence: evidence_of(waits),
-            time: waits.time,
-            partition: waits.op.topic_partition.clone(),
-        }
+    /// The same of the partition whose file an operation was on.
+    pub(crate) fn of_partition_of(self, op: &FileOp) -> Self {
+        self.of_partition(op.topic_partition.clone())
     }
 
     /// The same with what else was seen, nearest first.
@@ -86,17 +77,22 @@ impl CauseCandidate {
         }
     }
 
+    /// The same, behind which something deeper is the root, where there is anything.
+    pub(crate) fn behind_any(self, deeper: Option<Self>) -> Self {
+        match deeper {
+            Some(deeper) => self.behind(deeper),
+            None => self,
+        }
+    }
+
     /// The same of what a thread waited for right after a write: joined by the order of things.
     pub(crate) fn after_write(mut self, waits: &OperationWaits<'_>) -> Self {
         self.evidence.insert(0, op_evidence(waits.op));
         self.time = waits.time;
         self.confidence = self.confidence.min(waits.best_confidence());
-        self.partition.clone_from(&waits.op.topic_partition);
-        self
+        self.of_partition_of(waits.op)
     }
-}
 
-impl CauseCandidate {
     /// Two parts of one request's time with one root: the longer one tells the story, and is exact no more where the
     /// other is not.
     pub(crate) fn merge(&mut self, other: Self) {
@@ -105,10 +101,17 @@ impl CauseCandidate {
         if other.time > self.time {
             *self = other;
         }
-        let confidence = if mixed { self.confidence.min(Confidence::Strong) } else { self.confidence };
+        if mixed {
+            self.confidence = self.confidence.min(Confidence::Strong);
+        }
         self.time = time;
-        self.confidence = confidence;
     }
+}
+
+/// What shows an event.
+pub(crate) fn evidence(kind: EvidenceKind, of: &impl Span, text: impl Into<String>) -> Evidence {
+    let TimeSpan { start, end } = of.span();
+    Evidence::new(kind, start, end, text)
 }
 
 /// The write, and what it or its thread waited for.
@@ -127,7 +130,7 @@ pub(crate) fn op_evidence(op: &FileOp) -> Evidence {
         }
         kind => format!("{} of {} took {}", kind.as_str(), op.file, op.latency()),
     };
-    Evidence::new(EvidenceKind::FileOp, op.start, op.end, text).of_thread(op.tid, &op.thread)
+    evidence(EvidenceKind::FileOp, op, text).of_thread(op.tid, &op.thread)
 }
 
 /// Adds a candidate to those found; two with one root are one.

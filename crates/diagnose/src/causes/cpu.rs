@@ -5,13 +5,14 @@
 //! weak, and strong together with a thread that had no CPU. The kernel counts a standstill when it ends
 //! (`unthrottle_cfs_rq`, kernel/sched/fair.c), so what the counters rose by may have begun before the first reading.
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, HostSample, Nanos, OffCpu, Tid};
+use model::{Cause, Confidence, EvidenceKind, HostSample, Nanos, OffCpu, Tid};
 
-use crate::causes::candidate::CauseCandidate;
+use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::spec::{Area, CauseSpec, Layer, SPEC};
-use crate::time_budget::TimeBudget;
-use crate::waits::{OperationWaits, runnable_from};
-use crate::window::{Span as _, Window};
+use crate::time::{Span, TimeBudget, TimeSpan, is_most};
+use crate::waits::{OperationWaits, runnable};
+use crate::window::Window;
+use crate::window::trouble::{MIN_WAIT_FOR_CPU, Trouble};
 
 /// Causes of this file.
 pub(crate) const CAUSES: &[CauseSpec] = &[
@@ -58,15 +59,11 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
 /// What would tell which thread had no CPU.
 const THREADS_WAITS: &str = "the waits of the thread that was needed (off-cpu, wakeups)";
 
-/// A thread that was without a CPU for less held up nobody for long.
-const MIN_WAIT_FOR_CPU: Nanos = Nanos::from_millis(5);
-
 /// What an operation's thread waited for on its way.
 pub(crate) fn run_queue(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
-    let (start, end) = waits.span();
-    let root = run_queue_root(window, start, end);
-    let own = CauseCandidate::of_waits(Cause::RunQueue, root, waits.best_confidence(), waits);
-    by_quota(window, own, start, end)
+    let key = episode(window, waits.span());
+    let own = CauseCandidate::of_waits(Cause::RunQueue, key, waits.best_confidence(), waits);
+    by_quota(window, own, waits.span())
 }
 
 /// What a thread waited for in a stretch in which it was needed, as far as nothing else has taken it. Which request it
@@ -74,83 +71,80 @@ pub(crate) fn run_queue(window: &Window, waits: &OperationWaits<'_>) -> CauseCan
 pub(crate) fn runnable_thread(
     window: &Window,
     tid: Tid,
-    (start, end): (Nanos, Nanos),
+    span: TimeSpan,
     free: &mut TimeBudget,
 ) -> Option<CauseCandidate> {
-    let mut time = Nanos::ZERO;
-    let mut longest: Option<(&OffCpu, Nanos)> = None;
-    for interval in window.thread(tid)?.off_cpu.overlapping(start, end) {
-        let since = runnable_from(interval);
-        let taken = free.take(since.max(start), interval.end.min(end));
-        time += taken;
-        if taken > longest.map_or(Nanos::ZERO, |(_, length)| length) {
-            longest = Some((interval, taken));
-        }
-    }
-    let (interval, _) = longest?;
+    let intervals = window.off_cpu.of(&tid).overlapping(span);
+    let parts = intervals.map(|interval| (interval, runnable(interval).within(span)));
+    let (interval, time) = free.take_parts(parts)?;
     Some(starved_thread(window, interval, time))
 }
 
 /// A thread that had no CPU, longest in this interval, for so much of a request's time.
 pub(crate) fn starved_thread(window: &Window, interval: &OffCpu, time: Nanos) -> CauseCandidate {
-    let at_a_time = interval.end - runnable_from(interval);
+    let at_a_time = runnable(interval).length();
     let text = format!("the thread could run and had no CPU for {time}, {at_a_time} of it at a time");
-    of_interval(window, interval, Confidence::Strong, text, time)
+    of_interval(window, interval, (Confidence::Strong, time), text)
 }
 
 fn of_interval(
     window: &Window,
     interval: &OffCpu,
-    confidence: Confidence,
+    (confidence, time): (Confidence, Nanos),
     text: String,
-    time: Nanos,
 ) -> CauseCandidate {
-    let (since, until) = (runnable_from(interval), interval.end);
-    let own = CauseCandidate::new(
-        Cause::RunQueue,
-        run_queue_root(window, since, until),
-        confidence,
-        vec![
-            Evidence::new(EvidenceKind::OffCpu, since, until, text)
-                .of_thread(interval.tid, &window.name(interval.tid, &interval.thread)),
-        ],
-        time,
-    );
-    by_quota(window, own, since, until)
+    let span = runnable(interval);
+    let thread = window.name(interval.tid, &interval.thread);
+    let seen = evidence(EvidenceKind::OffCpu, &span, text).of_thread(interval.tid, &thread);
+    let own = CauseCandidate::new(Cause::RunQueue, episode(window, span), confidence, time).with([seen]);
+    by_quota(window, own, span)
 }
 
 /// What is left of a stretch, where other threads of the broker that serve requests had no CPU for most of it: a lock
 /// that one of them held, or a safepoint that one of them was late for, was seen by nobody. By the time only.
 pub(crate) fn starved_others(
     window: &Window,
-    start: Nanos,
-    end: Nanos,
+    span: TimeSpan,
     free: &mut TimeBudget,
 ) -> Option<CauseCandidate> {
-    let mut rest = free.within(start, end);
-    let (left, mut longest): (Nanos, Option<&OffCpu>) = (rest.left(), None);
-    if left == Nanos::ZERO {
-        return None;
-    }
-    for interval in window.trouble.without_cpu.overlapping(start, end) {
-        let since = runnable_from(interval);
-        if interval.end - since < MIN_WAIT_FOR_CPU || !serves(&interval.thread) {
-            continue;
-        }
-        rest.take(since, interval.end);
-        let key = |interval: &OffCpu| (interval.end - runnable_from(interval), interval.start, interval.tid);
-        if longest.is_none_or(|longest| key(interval) > key(longest)) {
-            longest = Some(interval);
-        }
-    }
-    let covered = left - rest.left();
-    let longest = longest.filter(|_| covered.0.saturating_mul(2) > left.0)?;
+    let intervals = window.troubles.without_cpu.overlapping(span);
+    let long = intervals
+        .filter(|interval| runnable(interval).length() >= MIN_WAIT_FOR_CPU && serves(&interval.thread));
+    let parts = long.map(|interval| (interval, runnable(interval), interval.tid));
+    let Others { longest, covered, left } = others(parts, span, free)?;
     let text = format!(
         "for {covered} of {left} that nothing else explains, threads that serve requests could run and had no CPU: this \
          one for {}",
-        longest.end - runnable_from(longest)
+        runnable(longest).length()
     );
-    Some(of_interval(window, longest, Confidence::Weak, text, free.take(start, end)))
+    Some(of_interval(window, longest, (Confidence::Weak, free.take(span)), text))
+}
+
+/// What happened to threads that serve requests for most of what is left of a stretch.
+pub(crate) struct Others<'w, T> {
+    /// The event with the longest part.
+    pub(crate) longest: &'w T,
+    pub(crate) covered: Nanos,
+    pub(crate) left: Nanos,
+}
+
+/// Looks at events with the parts of them that matter, and their threads.
+pub(crate) fn others<'w, T: Span>(
+    parts: impl Iterator<Item = (&'w T, TimeSpan, Tid)>,
+    span: TimeSpan,
+    free: &TimeBudget,
+) -> Option<Others<'w, T>> {
+    let mut rest = free.within(span);
+    let left = rest.left();
+    if left == Nanos::ZERO {
+        return None;
+    }
+    let parts: Vec<_> = parts.collect();
+    rest.take_all(parts.iter().map(|(_, part, _)| *part));
+    let key = |(event, part, tid): &(&T, TimeSpan, Tid)| (part.length(), event.span().start, *tid);
+    let (longest, ..) = parts.into_iter().max_by_key(key)?;
+    let covered = left - rest.left();
+    is_most(covered, left).then_some(Others { longest, covered, left })
 }
 
 /// Whether requests need a thread: handlers and network threads (`data-plane-kafka-…`), and who stops the JVM.
@@ -158,13 +152,14 @@ pub(crate) fn serves(thread: &str) -> bool {
     thread.starts_with("data-plane-kafk") || thread == "VM Thread"
 }
 
-fn run_queue_root(window: &Window, start: Nanos, end: Nanos) -> String {
-    format!("run-queue:{}", window.trouble.no_cpu.began(start, end).unwrap_or(start).0)
+/// When the episode began that a stretch without a CPU is of.
+fn episode(window: &Window, span: TimeSpan) -> i64 {
+    window.troubles.began(Trouble::NoCpu, span).unwrap_or(span.start).0
 }
 
 /// The same, where the quota was why: by the time.
-fn by_quota(window: &Window, own: CauseCandidate, start: Nanos, end: Nanos) -> CauseCandidate {
-    let Some(throttled) = without_cpu(window, start, end, own.time) else { return own };
+fn by_quota(window: &Window, own: CauseCandidate, span: TimeSpan) -> CauseCandidate {
+    let Some(throttled) = throttled_samples(window, span, own.time, stood_still) else { return own };
     CauseCandidate {
         cause: throttled.cause,
         chain: throttled.chain,
@@ -178,61 +173,47 @@ fn by_quota(window: &Window, own: CauseCandidate, start: Nanos, end: Nanos) -> C
 /// A cgroup that stands still less than this share of the time holds up nobody for long: a tenth.
 const MIN_THROTTLED_RATIO: f64 = 0.1;
 
-/// What the quota says of a stretch of which so much time is to be explained.
-pub(crate) fn around(window: &Window, start: Nanos, end: Nanos, time: Nanos) -> Option<CauseCandidate> {
-    throttled_samples(window, (start, end), time, |_| Nanos::ZERO)
-}
-
-/// The same of a stretch in which a thread had no CPU.
-pub(crate) fn without_cpu(window: &Window, start: Nanos, end: Nanos, time: Nanos) -> Option<CauseCandidate> {
-    throttled_samples(window, (start, end), time, stood_still)
+/// What a CPU quota may explain of what is left of a stretch: nobody saw which thread stood still.
+pub(crate) fn out_of_quota(window: &Window, span: TimeSpan, free: &mut TimeBudget) -> Option<CauseCandidate> {
+    let known = throttled_samples(window, span, Nanos::ZERO, |_| Nanos::ZERO)?;
+    free.take_any(span).map(|time| CauseCandidate { time, ..known })
 }
 
 /// Where the counters' rises cover most of the stretch, each of them from so long before its readings on.
 fn throttled_samples(
     window: &Window,
-    (start, end): (Nanos, Nanos),
+    span: TimeSpan,
     time: Nanos,
     before: impl Fn(&HostSample) -> Nanos,
 ) -> Option<CauseCandidate> {
     let samples = || {
-        window
-            .trouble
-            .out_of_quota
-            .overlapping(start, end)
-            .filter(|sample| sample.value >= MIN_THROTTLED_RATIO)
+        let samples = window.troubles.out_of_quota.overlapping(span);
+        samples.filter(|sample| sample.value >= MIN_THROTTLED_RATIO)
     };
-    let most = samples().max_by(|a, b| a.overlap(start, end).cmp(&b.overlap(start, end)))?;
-    let mut free = TimeBudget::new(start, end);
-    for sample in samples().filter(|sample| sample.name == most.name) {
-        free.take(sample.start - before(sample), sample.end);
-    }
+    let most = samples().max_by_key(|sample| sample.overlap(span))?;
+    let of_it = samples().filter(|sample| sample.name == most.name);
+    let mut free = TimeBudget::new(span);
+    free.take_all(of_it.map(|sample| TimeSpan::new(sample.start - before(sample), sample.end)));
     // A stretch that the counters were not read in is not covered.
-    let covered = end - start - free.left();
-    (covered.0.saturating_mul(2) > (end - start).0).then(|| throttled_candidate(window, most, time))
+    span.is_most(span.length() - free.left()).then(|| throttled_candidate(window, most, time))
 }
 
 /// How long its CPUs stood still, all in all, by a sample.
 fn stood_still(sample: &HostSample) -> Nanos {
-    Nanos((sample.value * (sample.end - sample.start).0 as f64) as i64)
+    Nanos((sample.value * sample.span().length().0 as f64) as i64)
 }
 
 fn throttled_candidate(window: &Window, sample: &HostSample, time: Nanos) -> CauseCandidate {
-    let began = window.trouble.quota_episodes.began(sample.start, sample.end).unwrap_or(sample.start);
-    CauseCandidate::new(
-        Cause::CpuThrottled,
-        format!("cpu-throttled:{}:{}", sample.name, began.0),
-        Confidence::Weak,
-        vec![Evidence::new(
-            EvidenceKind::Host,
-            sample.start,
-            sample.end,
-            format!(
-                "cgroup {} was out of its CPU quota: its CPUs stood still for {:.0} ms of a second",
-                sample.name,
-                sample.value * 1_000.0
-            ),
-        )],
-        time,
-    )
+    let began = window.troubles.began(Trouble::OutOfQuota, sample.span()).unwrap_or(sample.start);
+    let text = format!(
+        "cgroup {} was out of its CPU quota: its CPUs stood still for {:.0} ms of a second",
+        sample.name,
+        sample.value * 1_000.0
+    );
+    let key = format!("{}:{}", sample.name, began.0);
+    CauseCandidate::new(Cause::CpuThrottled, key, Confidence::Weak, time).with([evidence(
+        EvidenceKind::Host,
+        sample,
+        text,
+    )])
 }

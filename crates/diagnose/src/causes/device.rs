@@ -3,18 +3,17 @@
 //! Device and inode are an exact key where the block request holds a page of the very file and was done when the thread
 //! was woken; device and time are not. A device that is slow for a while is one root. Whose load it was is by time only.
 
-use std::sync::Arc;
-
 use model::{
     BlockIo, Cause, Confidence, Device, Direction, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind,
     Nanos, Tid,
 };
 
-use crate::causes::candidate::{CauseCandidate, op_evidence};
+use crate::causes::candidate::{CauseCandidate, evidence, op_evidence};
 use crate::causes::spec::{Area, CauseSpec, DEVICE_HAS_TIME, Layer, Role, SPEC, Scope, broker};
-use crate::time_budget::TimeBudget;
+use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::OperationWaits;
-use crate::window::{Span, Window};
+use crate::window::Window;
+use crate::window::trouble::Trouble;
 
 /// Causes of this file.
 pub(crate) const CAUSES: &[CauseSpec] = &[
@@ -97,24 +96,18 @@ const OTHER_LOAD: &str = "the same with log.cleaner.threads or that cleanup stop
 const WAKES_WITHIN: Nanos = Nanos::from_millis(1);
 
 pub(crate) fn slow_device(window: &Window, waits: &OperationWaits<'_>) -> Option<CauseCandidate> {
-    let op = waits.op;
-    let (start, end) = waits.span();
-    let io = covering_io(window, op, start, end)?;
-    let best = waits.best_confidence();
-    let own = CauseCandidate::of_waits(
-        Cause::SlowDevice,
-        slow_device_root(window, op, io),
-        confidence_of_join(op, io, waits.woken(), best),
-        waits,
-    );
-    Some(with_load(window, op, io, own.with([io_evidence(io)]), (start, end)))
+    let (op, span) = (waits.op, waits.span());
+    let io = covering_io(window, op, span)?;
+    let confidence = confidence_of_join(op, io, waits.woken(), waits.best_confidence());
+    let own = CauseCandidate::of_waits(Cause::SlowDevice, slow_device_key(window, io), confidence, waits);
+    Some(with_load(window, op, io, own.with([io_evidence(io)]), span))
 }
 
 /// The device's part in a fault on a mapped file.
 pub(crate) fn behind_fault(window: &Window, fault: &FileOp) -> Option<CauseCandidate> {
-    let io = covering_io(window, fault, fault.start, fault.end)?;
+    let io = covering_io(window, fault, fault.span())?;
     let confidence = confidence_of_join(fault, io, fault.end, Confidence::Exact);
-    Some(of_device(window, fault, io, (confidence, fault.latency()), (fault.start, fault.end)))
+    Some(of_device(window, fault, io, (confidence, fault.latency()), fault.span()))
 }
 
 /// The device's part in a wait for a thread that writes back: that thread's writes, by its id, of which there was one at the
@@ -124,19 +117,16 @@ pub(crate) fn behind_writer(
     waits: &OperationWaits<'_>,
     thread: Tid,
 ) -> Option<CauseCandidate> {
-    let (op, (start, end)) = (waits.op, waits.span());
-    let past = window.device(&op.device)?;
+    let (op, span) = (waits.op, waits.span());
     let writes = || {
-        let ios = past.ios.overlapping(start, end);
+        let ios = window.ios.of(&op.device.number()).overlapping(span);
         ios.filter(|io| io.direction == Direction::Write && io.tid == thread)
     };
-    let mut without = TimeBudget::new(start, end);
-    let at_device: Nanos = writes().map(|io| without.take(io.start, io.end)).sum();
-    if at_device.0.saturating_mul(2) <= (end - start).0 {
+    if !span.is_most(TimeBudget::new(span).take_all(writes().map(Span::span))) {
         return None;
     }
-    let io = writes().max_by_key(|io| (io.overlap(start, end), io.start, io.sector))?;
-    Some(of_device(window, op, io, (Confidence::Strong, waits.time), (start, end)))
+    let io = writes().max_by_key(|io| (io.overlap(span), io.start, io.sector))?;
+    Some(of_device(window, op, io, (Confidence::Strong, waits.time), span))
 }
 
 /// What a request says of so much of an operation's time, with what is behind it.
@@ -145,23 +135,21 @@ fn of_device(
     op: &FileOp,
     io: &BlockIo,
     (confidence, time): (Confidence, Nanos),
-    span: (Nanos, Nanos),
+    span: TimeSpan,
 ) -> CauseCandidate {
-    let own = CauseCandidate::new(
-        Cause::SlowDevice,
-        slow_device_root(window, op, io),
-        confidence,
-        vec![io_evidence(io)],
-        time,
-    )
-    .of_partition(op.topic_partition.clone());
-    with_load(window, op, io, own, span)
+    let own = CauseCandidate::new(Cause::SlowDevice, slow_device_key(window, io), confidence, time);
+    with_load(window, op, io, own.with([io_evidence(io)]).of_partition_of(op), span)
 }
 
-fn slow_device_root(window: &Window, op: &FileOp, io: &BlockIo) -> String {
-    match window.trouble.slow_device(&op.device, io.start, io.end) {
-        Some(began) => format!("slow-device:{}:{}", io.device, began.0),
-        None => format!("slow-device:{}:{}:{}", io.device, io.sector, io.start.0),
+/// When the device began to be slow that a request was made of.
+fn slow_since(window: &Window, io: &BlockIo) -> Option<Nanos> {
+    window.troubles.began(Trouble::SlowDevice(io.device.number()), io.span())
+}
+
+fn slow_device_key(window: &Window, io: &BlockIo) -> String {
+    match slow_since(window, io) {
+        Some(began) => format!("{}:{}", io.device, began.0),
+        None => format!("{}:{}:{}", io.device, io.sector, io.start.0),
     }
 }
 
@@ -178,29 +166,23 @@ fn with_load(
     op: &FileOp,
     io: &BlockIo,
     own: CauseCandidate,
-    span: (Nanos, Nanos),
+    span: TimeSpan,
 ) -> CauseCandidate {
-    let began = window.trouble.slow_device(&op.device, io.start, io.end).unwrap_or(io.start);
-    let busy = tier_state_io(window, &op.device, began, span)
-        .or_else(|| log_cleaner(window, &op.device, began, span));
+    let began = slow_since(window, io).unwrap_or(io.start);
+    let busy = LOADS.iter().find_map(|load| load.behind(window, &op.device, began, span));
     own.behind_any(busy)
 }
 
 /// The block request of the operation's device that took most of a stretch; one of the same file before others.
-pub(crate) fn covering_io<'w>(
-    window: &'w Window,
-    op: &FileOp,
-    start: Nanos,
-    end: Nanos,
-) -> Option<&'w BlockIo> {
-    let covers = |io: &&BlockIo| io.overlap(start, end).0.saturating_mul(2) > (end - start).0;
-    let ios = window.device(&op.device)?.ios.overlapping(start, end).filter(covers);
-    ios.max_by_key(|io| (io.inode == Some(op.inode), io.overlap(start, end), io.start, io.sector))
+pub(crate) fn covering_io<'w>(window: &'w Window, op: &FileOp, span: TimeSpan) -> Option<&'w BlockIo> {
+    let ios = window.ios.of(&op.device.number()).overlapping(span);
+    let covering = ios.filter(|io| span.is_most(io.overlap(span)));
+    covering.max_by_key(|io| (io.inode == Some(op.inode), io.overlap(span), io.start, io.sector))
 }
 
 /// What a block request shows.
 pub(crate) fn io_evidence(io: &BlockIo) -> Evidence {
-    Evidence::new(EvidenceKind::BlockIo, io.start, io.end, io_text(io)).of_thread(io.tid, &io.thread)
+    evidence(EvidenceKind::BlockIo, io, io_text(io)).of_thread(io.tid, &io.thread)
 }
 
 fn io_text(io: &BlockIo) -> String {
@@ -215,116 +197,85 @@ fn io_text(io: &BlockIo) -> String {
 /// Less is no load for any device.
 const MIN_LOAD_BYTES: u64 = 1 << 20;
 /// What keeps a device busy while somebody waits for it may have been handed to it before.
-pub(crate) const BEFORE: Nanos = Nanos::from_millis(1_000);
+const BEFORE: Nanos = Nanos::from_millis(1_000);
 
 /// What an operation read from its device.
-pub(crate) fn read_bytes(op: &FileOp) -> u64 {
+fn read_bytes(op: &FileOp) -> u64 {
     op.disk_bytes.unwrap_or_default()
 }
 
 /// What an operation read from its device or wrote.
-pub(crate) fn moved_bytes(op: &FileOp) -> u64 {
+fn moved_bytes(op: &FileOp) -> u64 {
     match op.op {
         FileOpKind::Write => op.bytes.unwrap_or_default(),
         _ => read_bytes(op),
     }
 }
 
-/// What moved between the broker and a device in a stretch, in bytes.
-#[derive(Debug, Default)]
-pub(crate) struct DeviceLoad {
-    /// Of the operations that were asked for.
-    pub(crate) bytes: u64,
-    /// Of all operations of the broker.
-    pub(crate) all: u64,
-    /// The largest of those asked for.
-    largest: Option<Arc<FileOp>>,
+/// Operations of one sort, and what moves between the broker and a device for them and for all, in bytes.
+struct Load {
+    cause: Cause,
+    is_of_it: fn(&FileOp) -> bool,
+    bytes: fn(&FileOp) -> u64,
+    /// What is said of its bytes, of those of all, and of the device.
+    text: fn(u64, u64, &Device) -> String,
 }
 
-impl DeviceLoad {
-    /// Of operations on the device that were under way in the stretch: reads as far as they came from the device, and
-    /// writes.
-    pub(crate) fn of(
+impl Load {
+    /// Blames these operations, where they are most of the load and that is worth a word, for a wait for the device, whose
+    /// episode began at `began`; the largest of them follows. That these were what the wait was behind is by the time only.
+    fn behind(
+        &self,
         window: &Window,
         device: &Device,
-        (start, end): (Nanos, Nanos),
-        bytes: impl Fn(&FileOp) -> u64,
-        is_wanted: impl Fn(&FileOp) -> bool,
-    ) -> Self {
-        let mut load = Self::default();
-        let ops = window.threads().flat_map(|past| past.file_ops.overlapping(start, end));
+        began: Nanos,
+        span: TimeSpan,
+    ) -> Option<CauseCandidate> {
+        let around = TimeSpan::new(span.start - BEFORE, span.end);
+        let (mut of_it, mut of_all) = (0_u64, 0_u64);
+        let mut largest: Option<&FileOp> = None;
+        let key = |op: &FileOp| ((self.bytes)(op), op.start, op.tid);
+        let ops = window.file_ops.all().flat_map(|ops| ops.overlapping(around));
         for op in ops.filter(|op| op.device.is(device)) {
-            let moved = bytes(op);
-            load.all = load.all.saturating_add(moved);
-            if moved > 0 && is_wanted(op) {
-                load.bytes = load.bytes.saturating_add(moved);
-                let key = |op: &FileOp| (bytes(op), op.start, op.tid);
-                if load.largest.as_ref().is_none_or(|largest| key(op) > key(largest)) {
-                    load.largest = Some(Arc::clone(op));
-                }
+            let bytes = (self.bytes)(op);
+            of_all = of_all.saturating_add(bytes);
+            if bytes > 0 && (self.is_of_it)(op) {
+                of_it = of_it.saturating_add(bytes);
+                largest = largest.filter(|largest| key(largest) >= key(op)).or(Some(op));
             }
         }
-        load
-    }
-
-    /// Blames the operations asked for, where they are most of the load and that is worth a word, for a wait for the
-    /// device, whose episode began at `began`; `whose` says it and the largest of them follows. That these were what the
-    /// wait was behind is by the time only.
-    pub(crate) fn blamed(
-        &self,
-        cause: Cause,
-        device: &Device,
-        began: Nanos,
-        time: Nanos,
-        whose: impl FnOnce(&Self) -> String,
-    ) -> Option<CauseCandidate> {
-        let is_most = self.bytes >= MIN_LOAD_BYTES && self.bytes.saturating_mul(2) > self.all;
-        let largest = op_evidence(self.largest.as_ref().filter(|_| is_most)?);
-        let text = format!("{}; {}", whose(self), largest.text);
-        Some(CauseCandidate::new(
-            cause,
-            format!("{cause}:{device}:{}", began.0),
-            Confidence::Weak,
-            vec![Evidence { text, ..largest }],
-            time,
-        ))
+        let is_most = of_it >= MIN_LOAD_BYTES && of_it.saturating_mul(2) > of_all;
+        let largest = op_evidence(largest.filter(|_| is_most)?);
+        let text = format!("{}; {}", (self.text)(of_it, of_all, device), largest.text);
+        let key = format!("{device}:{}", began.0);
+        let own = CauseCandidate::new(self.cause, key, Confidence::Weak, span.length());
+        Some(own.with([Evidence { text, ..largest }]))
     }
 }
 
 /// What the kernel keeps of `kafka-log-cleaner-thread-0` (`LogCleaner.CleanerThread`).
 const CLEANER_THREAD: &str = "kafka-log-clean";
 
-/// What is behind a wait for the device, where the cleaner is.
-pub(crate) fn log_cleaner(
-    window: &Window,
-    device: &model::Device,
-    began: Nanos,
-    (start, end): (Nanos, Nanos),
-) -> Option<CauseCandidate> {
-    let around = (start - BEFORE, end);
-    let load =
-        DeviceLoad::of(window, device, around, moved_bytes, |op| op.thread.starts_with(CLEANER_THREAD));
-    load.blamed(Cause::LogCleaner, device, began, end - start, |load| {
-        format!(
-            "the log cleaner moved {} of the {} bytes that the broker read from {device} and wrote to it then",
-            load.bytes, load.all
-        )
-    })
-}
-
-/// What is behind a wait for the device, where the state files are.
-pub(crate) fn tier_state_io(
-    window: &Window,
-    device: &model::Device,
-    began: Nanos,
-    (start, end): (Nanos, Nanos),
-) -> Option<CauseCandidate> {
-    let around = (start - BEFORE, end);
-    let load = DeviceLoad::of(window, device, around, read_bytes, |op| op.kind == FileKind::TierState);
-    load.blamed(Cause::TierStateIo, device, began, end - start, |load| {
-        format!(
-            "{} of the {} bytes that the broker read from {device} then were of tiered storage's state",
-            load.bytes, load.all
-        )
-    })
-}
+/// What may keep a device busy, the most telling first.
+const LOADS: [Load; 2] = [
+    Load {
+        cause: Cause::TierStateIo,
+        is_of_it: |op| op.kind == FileKind::TierState,
+        bytes: read_bytes,
+        text: |of_it, of_all, device| {
+            format!(
+                "{of_it} of the {of_all} bytes that the broker read from {device} then were of tiered storage's state"
+            )
+        },
+    },
+    Load {
+        cause: Cause::LogCleaner,
+        is_of_it: |op| op.thread.starts_with(CLEANER_THREAD),
+        bytes: moved_bytes,
+        text: |of_it, of_all, device| {
+            format!(
+                "the log cleaner moved {of_it} of the {of_all} bytes that the broker read from {device} and wrote to it then"
+            )
+        },
+    },
+];

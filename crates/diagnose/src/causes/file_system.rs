@@ -10,15 +10,15 @@
 //! (fs/jbd2/journal.c). It raises the journal's barrier (`jbd2_journal_lock_updates`), but so do few and rare others, such
 //! as a file system that is frozen: there, a call of `ext4_fc_commit` must have gone on for most of the wait.
 
-use model::CommitPhases;
-use model::{BlockIo, Cause, Confidence, Evidence, EvidenceKind, JournalCommit, KernelSpan, Nanos};
+use model::{Cause, CommitPhases, Confidence, Evidence, EvidenceKind, JournalCommit, KernelSpan, Nanos};
 
-use crate::causes::candidate::{CauseCandidate, evidence_of};
+use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::device::io_evidence;
 use crate::causes::spec::{Area, CauseSpec, Layer, SPEC, Scope, change};
+use crate::time::Span;
 use crate::waits::OperationWaits;
-use crate::window::trouble::LOG_GRANT;
-use crate::window::{DevicePast, Span as _, Window};
+use crate::window::Window;
+use crate::window::trouble::{LOG_GRANT, Trouble};
 
 /// Causes of this file.
 pub(crate) const CAUSES: &[CauseSpec] = &[
@@ -93,51 +93,42 @@ const WAIT_OF_FSYNC: &str = "jbd2_log_wait_commit";
 
 pub(crate) fn journal_commit(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
     let op = waits.op;
-    let past = window.device(&op.device);
-    let (start, end) = waits.span();
-    let joined = waits.journal_transaction().filter(|_| waits.function() != WAIT_OF_FSYNC);
-    let best = waits.best_confidence();
-    let commit = past.and_then(|past| commit_waited_for(past, joined, best, start, end));
-    let mut evidence = evidence_of(waits);
-    let (root, confidence) = match commit {
-        Some((commit, confidence)) => {
-            evidence.push(commit_evidence(commit));
-            evidence.extend(past.and_then(|past| longest_io(past, start, end)).map(io_evidence));
-            (format!("journal-commit:{}:{}", commit.device, commit.transaction), confidence)
-        }
+    let Some((commit, confidence)) = commit_waited_for(window, waits) else {
         // The stack alone proves a journal wait, but not which commit: the event was lost or is not hooked.
-        None => (format!("journal-commit:{}:unseen:{}", op.device, op.start.0), Confidence::Weak),
+        let key = format!("{}:unseen:{}", op.device, op.start.0);
+        return CauseCandidate::of_waits(Cause::JournalCommit, key, Confidence::Weak, waits);
     };
-    CauseCandidate::new(Cause::JournalCommit, root, confidence, evidence, waits.time)
-        .of_partition(op.topic_partition.clone())
+    // Requests of the same commit that came before or after the wait held up nobody here.
+    let span = waits.span();
+    let ios = window.ios.of(&op.device.number()).overlapping(span);
+    let longest_io = ios.max_by_key(|io| (io.overlap(span), io.start, io.sector));
+    let key = format!("{}:{}", commit.device, commit.transaction);
+    CauseCandidate::of_waits(Cause::JournalCommit, key, confidence, waits)
+        .with([commit_evidence(commit)])
+        .with(longest_io.map(io_evidence))
 }
 
 /// The commit that a wait was for: by transaction where the handle's is known, else the one that overlaps
 /// the wait longest.
-fn commit_waited_for(
-    past: &DevicePast,
-    joined: Option<u32>,
-    best: Confidence,
-    start: Nanos,
-    end: Nanos,
-) -> Option<(&JournalCommit, Confidence)> {
-    let overlapping = || past.commits.overlapping(start, end);
+fn commit_waited_for<'w>(
+    window: &'w Window,
+    waits: &OperationWaits<'_>,
+) -> Option<(&'w JournalCommit, Confidence)> {
+    let span = waits.span();
+    let overlapping = || window.commits.of(&waits.op.device.number()).overlapping(span);
+    let joined = waits.journal_transaction().filter(|_| waits.function() != WAIT_OF_FSYNC);
     let by_transaction =
         joined.and_then(|joined| overlapping().find(|commit| commit.transaction == joined.wrapping_sub(1)));
-    by_transaction.map(|commit| (commit, best)).or_else(|| {
-        let longest = overlapping().max_by_key(|commit| (commit.overlap(start, end), commit.transaction))?;
+    by_transaction.map(|commit| (commit, waits.best_confidence())).or_else(|| {
+        let longest = overlapping().max_by_key(|commit| (commit.overlap(span), commit.transaction))?;
         Some((longest, Confidence::Strong))
     })
 }
 
 fn commit_evidence(commit: &JournalCommit) -> Evidence {
     let phases = commit.phases.and_then(|phases| longest_phase(phases, commit.latency())).unwrap_or_default();
-    Evidence::new(
-        EvidenceKind::Kernel,
-        commit.start,
-        commit.end,
-        format!("jbd2 commit {} on {} took {}{phases}", commit.transaction, commit.device, commit.latency()),
-    )
+    let (number, device, time) = (commit.transaction, &commit.device, commit.latency());
+    evidence(EvidenceKind::Kernel, commit, format!("jbd2 commit {number} on {device} took {time}{phases}"))
 }
 
 /// Phases are counted in jiffies, so a phase may come out longer than the whole.
@@ -149,22 +140,15 @@ fn longest_phase(phases: CommitPhases, whole: Nanos) -> Option<String> {
     (length > Nanos::ZERO).then(|| format!(", {} of it {name}", length.min(whole)))
 }
 
-/// The block request of the same device that took the largest part of the wait: requests of the same commit
-/// that came before or after it held up nobody here.
-fn longest_io(past: &DevicePast, start: Nanos, end: Nanos) -> Option<&BlockIo> {
-    past.ios.overlapping(start, end).max_by_key(|io| (io.overlap(start, end), io.start, io.sector))
-}
-
 const FAST_COMMIT: &str = "ext4_fc_commit";
 
 pub(crate) fn fast_commit(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
-    let op = waits.op;
-    let (start, end) = waits.span();
-    let calls = || window.trouble.spans(&op.device, FAST_COMMIT, start, end);
-    let longest = || calls().max_by_key(|call| (call.overlap(start, end), call.start));
+    let (op, span) = (waits.op, waits.span());
+    let calls = || calls_of(window, waits, FAST_COMMIT);
+    let longest = || calls().max_by_key(|call| (call.overlap(span), call.start));
     let Some(call) = calls().find(|call| call.tid == op.tid).or_else(longest) else {
-        let root = format!("fast-commit:{}:unseen:{}", op.device, op.start.0);
-        return CauseCandidate::of_waits(Cause::FastCommit, root, Confidence::Weak, waits);
+        let key = format!("{}:unseen:{}", op.device, op.start.0);
+        return CauseCandidate::of_waits(Cause::FastCommit, key, Confidence::Weak, waits);
     };
     let joined = if call.tid == op.tid { waits.best_confidence() } else { Confidence::Strong };
     behind_fast_commit(waits, call, joined)
@@ -172,44 +156,42 @@ pub(crate) fn fast_commit(window: &Window, waits: &OperationWaits<'_>) -> CauseC
 
 /// The fast commit that had the journal's barrier; none where it was somebody else's.
 pub(crate) fn journal_barrier(window: &Window, waits: &OperationWaits<'_>) -> Option<CauseCandidate> {
-    let (start, end) = waits.span();
-    let most = |call: &&KernelSpan| call.overlap(start, end).0.saturating_mul(2) > (end - start).0;
-    let calls = window.trouble.spans(&waits.op.device, FAST_COMMIT, start, end).filter(most);
+    let span = waits.span();
+    let calls = calls_of(window, waits, FAST_COMMIT).filter(|call| span.is_most(call.overlap(span)));
     // Others that wanted to commit meanwhile waited for it in the same function.
     let call = calls.min_by_key(|call| call.start)?;
     Some(behind_fast_commit(waits, call, Confidence::Strong))
 }
 
-fn behind_fast_commit(waits: &OperationWaits<'_>, call: &KernelSpan, joined: Confidence) -> CauseCandidate {
-    let root = format!("fast-commit:{}:{}", waits.op.device, call.start.0);
-    CauseCandidate::of_waits(Cause::FastCommit, root, joined, waits).with([fast_commit_evidence(call)])
+/// Calls of a function for the same file system during a wait.
+fn calls_of<'w>(
+    window: &'w Window,
+    waits: &OperationWaits<'_>,
+    function: &'static str,
+) -> impl Iterator<Item = &'w KernelSpan> + use<'w> {
+    let calls = window.troubles.kernel_spans.of(&waits.op.device.number()).overlapping(waits.span());
+    calls.filter(move |call| &*call.function == function)
 }
 
-fn fast_commit_evidence(call: &KernelSpan) -> Evidence {
+fn behind_fast_commit(waits: &OperationWaits<'_>, call: &KernelSpan, joined: Confidence) -> CauseCandidate {
     let device = call.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default();
-    Evidence::new(
-        EvidenceKind::Kernel,
-        call.start,
-        call.end,
-        format!("fast commit{device} took {}", call.latency()),
-    )
-    .of_thread(call.tid, &call.thread)
+    let text = format!("fast commit{device} took {}", call.latency());
+    let seen = evidence(EvidenceKind::Kernel, call, text).of_thread(call.tid, &call.thread);
+    let key = format!("{}:{}", waits.op.device, call.start.0);
+    CauseCandidate::of_waits(Cause::FastCommit, key, joined, waits).with([seen])
 }
 
 pub(crate) fn xfs_log_space(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
     let op = waits.op;
-    let (start, end) = waits.span();
-    let own = window.trouble.spans(&op.device, LOG_GRANT, start, end).find(|span| span.tid == op.tid);
-    let began = window.trouble.log_full(&op.device, start, end).unwrap_or(op.start);
+    let own = calls_of(window, waits, LOG_GRANT).find(|call| call.tid == op.tid);
+    let full = Trouble::LogFull(op.device.number());
+    let began = window.troubles.began(full, waits.span()).unwrap_or(op.start);
     let confidence = own.map_or(Confidence::Strong, |_| waits.best_confidence());
-    let root = format!("xfs-log-space:{}:{}", op.device, began.0);
-    let seen = own.map(|span| {
-        Evidence::new(
-            EvidenceKind::Kernel,
-            span.start,
-            span.end,
-            format!("the log of the file system on {} had no room for {}", op.device, span.latency()),
-        )
+    let seen = own.map(|call| {
+        let (device, time) = (&op.device, call.latency());
+        let text = format!("the log of the file system on {device} had no room for {time}");
+        evidence(EvidenceKind::Kernel, call, text)
     });
-    CauseCandidate::of_waits(Cause::XfsLogSpace, root, confidence, waits).with(seen)
+    let key = format!("{}:{}", op.device, began.0);
+    CauseCandidate::of_waits(Cause::XfsLogSpace, key, confidence, waits).with(seen)
 }

@@ -9,14 +9,15 @@
 use std::sync::Arc;
 
 use model::{
-    Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, JvmPause, JvmPauseKind, Nanos, OffCpu, Pid,
+    Cause, Confidence, EvidenceKind, FileOp, FileOpKind, JvmPause, JvmPauseKind, Nanos, OffCpu, Pid,
 };
 
-use crate::causes::candidate::CauseCandidate;
-use crate::causes::cpu;
+use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::spec::{Area, CauseSpec, Current, Layer, SPEC, Scope, change, change_from};
-use crate::waits::{LockHold, runnable_from};
-use crate::window::{CLOCK_SLACK, Span as _, Window};
+use crate::causes::{cpu, operation};
+use crate::time::{Span, TimeBudget, TimeSpan};
+use crate::waits::{LockHold, runnable};
+use crate::window::{CLOCK_SLACK, Window};
 
 /// Causes of this file.
 pub(crate) const CAUSES: &[CauseSpec] = &[
@@ -87,8 +88,7 @@ const MAX_ROUNDS: usize = 8;
 /// Pauses that overlap, as one.
 #[derive(Debug)]
 pub(crate) struct PauseGroup<'w> {
-    pub(crate) start: Nanos,
-    pub(crate) end: Nanos,
+    span: TimeSpan,
     /// When it was over by what the JVM says, where a thread went on long before.
     said_end: Option<Nanos>,
     /// The one that says why.
@@ -101,11 +101,17 @@ pub(crate) struct PauseGroup<'w> {
     reach: Option<Nanos>,
 }
 
+impl Span for PauseGroup<'_> {
+    fn span(&self) -> TimeSpan {
+        self.span
+    }
+}
+
 /// The stops of a process that share time with a stretch, in order; 0 for any process.
-pub(crate) fn pauses(window: &Window, pid: Pid, start: Nanos, end: Nanos) -> Vec<PauseGroup<'_>> {
+pub(crate) fn pauses(window: &Window, pid: Pid, span: TimeSpan) -> Vec<PauseGroup<'_>> {
     let mut stops: Vec<PauseGroup<'_>> = Vec::new();
-    for pause in pauses_around(window, pid, start, end) {
-        match stops.last_mut().filter(|stop| pause.start < stop.end) {
+    for pause in pauses_around(window, pid, span) {
+        match stops.last_mut().filter(|stop| pause.start < stop.span.end) {
             Some(stop) => stop.add(pause),
             None => stops.push(PauseGroup::of(pause)),
         }
@@ -113,23 +119,38 @@ pub(crate) fn pauses(window: &Window, pid: Pid, start: Nanos, end: Nanos) -> Vec
     for stop in &mut stops {
         stop.end_with_the_first_call(window);
     }
-    stops.retain(|stop| stop.start < end && stop.end > start);
+    stops.retain(|stop| stop.span.start < span.end && stop.span.end > span.start);
     stops
 }
 
+/// What stops explain of a stretch, as far as nothing else has taken it.
+pub(crate) fn explain(
+    window: &Window,
+    pid: Pid,
+    span: TimeSpan,
+    free: &mut TimeBudget,
+) -> Vec<CauseCandidate> {
+    let stops = pauses(window, pid, span).into_iter();
+    let found = stops.filter_map(|stop| {
+        let time = free.take_any(stop.span.until(span.end))?;
+        Some(stop.finding(window, time))
+    });
+    found.collect()
+}
+
 /// The pauses within a stretch, and those that overlap one of them, in the order of their starts.
-fn pauses_around(window: &Window, pid: Pid, mut start: Nanos, mut end: Nanos) -> Vec<&JvmPause> {
+fn pauses_around(window: &Window, pid: Pid, mut span: TimeSpan) -> Vec<&JvmPause> {
     let mut found: Vec<&JvmPause> = Vec::new();
     for _ in 0..MAX_ROUNDS {
         let of_process = |pause: &&JvmPause| pid == 0 || pause.pid == 0 || pause.pid == pid;
-        let pauses: Vec<&JvmPause> = window.pauses(start, end).filter(of_process).collect();
+        let pauses: Vec<&JvmPause> = window.pauses.overlapping(span).filter(of_process).collect();
         let more = pauses.len() > found.len();
         found = pauses;
         if !more {
             break;
         }
-        start = found.iter().map(|pause| pause.start).fold(start, Nanos::min);
-        end = found.iter().map(|pause| pause.end).fold(end, Nanos::max);
+        span.start = found.iter().map(|pause| pause.start).fold(span.start, Nanos::min);
+        span.end = found.iter().map(|pause| pause.end).fold(span.end, Nanos::max);
     }
     found.sort_by_key(|pause| (pause.start, pause.end));
     found
@@ -137,13 +158,13 @@ fn pauses_around(window: &Window, pid: Pid, mut start: Nanos, mut end: Nanos) ->
 
 impl<'w> PauseGroup<'w> {
     fn of(pause: &'w JvmPause) -> Self {
-        let JvmPause { start, end, pid, gc_id, time_to_safepoint: reach, .. } = *pause;
-        Self { start, end, said_end: None, why: pause, pid, gc_id, reach }
+        let JvmPause { pid, gc_id, time_to_safepoint: reach, .. } = *pause;
+        Self { span: pause.span(), said_end: None, why: pause, pid, gc_id, reach }
     }
 
     /// Another source's word on it, or a part of it.
     fn add(&mut self, pause: &'w JvmPause) {
-        self.end = self.end.max(pause.end);
+        self.span.end = self.span.end.max(pause.end);
         self.pid = self.pid.max(pause.pid);
         self.gc_id = self.gc_id.into_iter().chain(pause.gc_id).min();
         self.reach = self.reach.max(pause.time_to_safepoint);
@@ -157,100 +178,67 @@ impl<'w> PauseGroup<'w> {
     /// Where it is known when all had stopped.
     fn end_with_the_first_call(&mut self, window: &Window) {
         let Some(reach) = self.reach else { return };
-        let after = self.start + reach + WENT_ON;
-        if let Some(call) = window.sockets.first_begun(after, self.end - CLOCK_SLACK) {
+        let TimeSpan { start, end } = self.span;
+        if let Some(call) = window.sockets.first_begun(start + reach + WENT_ON, end - CLOCK_SLACK) {
             // The JVM may count some of what it did afterwards too.
-            let is_much = (self.end - call).0.saturating_mul(DOUBT_SHARE) > (self.end - self.start).0;
-            self.said_end = is_much.then_some(self.end);
-            self.end = call;
+            let is_much = (end - call).0.saturating_mul(DOUBT_SHARE) > (end - start).0;
+            self.said_end = is_much.then_some(end);
+            self.span.end = call;
         }
     }
 
-    /// Whether most of it passed until all threads had stopped.
-    fn was_long_to_reach(&self) -> bool {
-        let length = self.said_end.unwrap_or(self.end) - self.start;
-        self.reach.is_some_and(|reach| reach.0.saturating_mul(2) > length.0)
+    /// Until all threads had stopped, where that took most of it.
+    fn long_reach(&self) -> Option<TimeSpan> {
+        let said = TimeSpan { end: self.said_end.unwrap_or(self.span.end), ..self.span };
+        let reach = self.reach.filter(|reach| said.is_most(*reach))?;
+        Some(TimeSpan::new(said.start, said.start + reach))
     }
 
     /// What it says of so much of a request's time.
     pub(crate) fn finding(&self, window: &Window, time: Nanos) -> CauseCandidate {
-        let is_gc = self.why.kind == JvmPauseKind::Gc && !self.was_long_to_reach();
+        let is_gc = self.why.kind == JvmPauseKind::Gc && self.long_reach().is_none();
         let cause = if is_gc { Cause::GcPause } else { Cause::Safepoint };
-        let number = self.gc_id.filter(|_| is_gc).map_or(self.start.0, i64::from);
-        let own = CauseCandidate::new(
-            cause,
-            format!("{cause}:{}:{number}", self.pid),
-            self.confidence(),
-            vec![Evidence::new(EvidenceKind::Gc, self.start, self.end, self.described())],
-            time,
-        );
-        let fault = self.late_thread(window);
-        let deeper = fault.and_then(|fault| {
-            crate::causes::operation::of_op(window, &LockHold::of(window, fault, fault.end))
+        let number = self.gc_id.filter(|_| is_gc).map_or(self.span.start.0, i64::from);
+        let key = format!("{}:{number}", self.pid);
+        let own = CauseCandidate::new(cause, key, self.confidence(), time).with([evidence(
+            EvidenceKind::Gc,
+            self,
+            self.described(),
+        )]);
+        let deeper = self.long_reach().and_then(|reach| {
+            let fault = self.late_thread(window, reach);
+            let fault =
+                fault.and_then(|fault| operation::of_op(window, &LockHold::of(window, fault, fault.end)));
+            fault.or_else(|| starved_thread(window, reach, time))
         });
-        match deeper.or_else(|| self.starved_thread(window, time)) {
-            Some(deeper) => CauseCandidate {
-                chain: [own.chain, deeper.chain].concat(),
-                evidence: [own.evidence, deeper.evidence].concat(),
-                // By process and time: no key says which thread the JVM waited for.
-                confidence: deeper.confidence.min(Confidence::Strong),
-                time,
-                partition: None,
-                ..deeper
-            },
-            None => own,
-        }
+        own.behind_any(deeper)
     }
 
-    /// Which thread was late is another matter, and when those that went on did.
+    /// By process and time: no key says which thread the JVM waited for, and when those that went on did.
     fn confidence(&self) -> Confidence {
-        let is_plain = !self.was_long_to_reach() && self.said_end.is_none();
+        let is_plain = self.long_reach().is_none() && self.said_end.is_none();
         if is_plain { Confidence::Exact } else { Confidence::Strong }
     }
 
     /// The fault on a mapped file that kept the JVM from stopping: it took most of the time to reach the safepoint and
     /// ended when all threads had stopped. One inside a system call holds up nobody.
-    fn late_thread(&self, window: &'w Window) -> Option<&'w Arc<FileOp>> {
-        let reached = self.start + self.reach.filter(|_| self.was_long_to_reach())?;
-        window
-            .threads()
-            .flat_map(|past| {
-                let faults = past.file_ops.overlapping(self.start, reached);
-                faults.filter(|op| {
-                    let inside = |call: &&Arc<FileOp>| call.start <= op.start && call.end >= op.end;
-                    let calls = past.file_ops.overlapping(op.start, op.end);
-                    op.op == FileOpKind::MmapFault
-                        && !calls.filter(|call| call.op != FileOpKind::MmapFault).any(|call| inside(&call))
-                })
+    fn late_thread<'t>(&self, window: &'t Window, reach: TimeSpan) -> Option<&'t Arc<FileOp>> {
+        let outside_calls = |fault: &&Arc<FileOp>| {
+            let mut calls = window.file_ops.of(&fault.tid).overlapping(fault.span());
+            !calls.any(|call| {
+                call.op != FileOpKind::MmapFault && call.start <= fault.start && call.end >= fault.end
             })
-            .filter(|fault| fault.pid == self.pid || self.pid == 0)
-            .filter(|fault| Nanos((fault.end - reached).0.abs()) <= STOPPED_AT)
-            .filter(|fault| fault.overlap(self.start, reached).0.saturating_mul(2) > (reached - self.start).0)
-            .max_by_key(|fault| (fault.overlap(self.start, reached), fault.tid))
-    }
-
-    /// A thread that could not stop because it had no CPU: for most of the time until all had stopped, to its end.
-    fn starved_thread(&self, window: &'w Window, time: Nanos) -> Option<CauseCandidate> {
-        let reached = self.start + self.reach.filter(|_| self.was_long_to_reach())?;
-        let without_cpu = |interval: &&OffCpu| {
-            let since = runnable_from(interval);
-            let shared = (interval.end.min(reached) - since.max(self.start)).at_least_zero();
-            Nanos((interval.end - reached).0.abs()) <= STOPPED_AT
-                && shared.0.saturating_mul(2) > (reached - self.start).0
         };
-        let all = window.threads().flat_map(|past| past.off_cpu.overlapping(self.start, reached));
-        let late = all.filter(without_cpu).max_by_key(|interval| (interval.length(), interval.tid))?;
-        Some(cpu::starved_thread(window, late, time))
-    }
-
-    /// The time it shares with a stretch.
-    pub(crate) fn overlap(&self, start: Nanos, end: Nanos) -> Nanos {
-        (self.end.min(end) - self.start.max(start)).at_least_zero()
+        let all = window.file_ops.all().flat_map(|ops| ops.overlapping(reach));
+        all.filter(|op| op.op == FileOpKind::MmapFault && (op.pid == self.pid || self.pid == 0))
+            .filter(|fault| is_end_of(reach, fault.end) && reach.is_most(fault.overlap(reach)))
+            .filter(outside_calls)
+            .max_by_key(|fault| (fault.overlap(reach), fault.tid))
     }
 
     /// What it was, in words.
     pub(crate) fn described(&self) -> String {
-        let length = self.end - self.start;
+        let length = self.span.length();
         let what = match (&*self.why.operation, &*self.why.cause) {
             ("", "") => String::new(),
             (operation, "") => format!(": {operation}"),
@@ -258,11 +246,26 @@ impl<'w> PauseGroup<'w> {
             (operation, cause) => format!(": {operation} ({cause})"),
         };
         let reach = self.reach.filter(|reach| *reach > Nanos::ZERO);
-        let reach =
-            reach.map(|reach| format!(", {reach} of it until every thread had stopped")).unwrap_or_default();
+        let reach = reach.map(|reach| format!(", {reach} of it until every thread had stopped"));
         let went_on = self
             .said_end
-            .map(|end| format!(" (it says {}, but a thread had gone on by then)", end - self.start));
-        format!("the JVM stopped all threads for {length}{what}{reach}{}", went_on.unwrap_or_default())
+            .map(|end| format!(" (it says {}, but a thread had gone on by then)", end - self.span.start));
+        let [reach, went_on] = [reach, went_on].map(Option::unwrap_or_default);
+        format!("the JVM stopped all threads for {length}{what}{reach}{went_on}")
     }
+}
+
+/// Whether all threads had stopped at a moment.
+fn is_end_of(reach: TimeSpan, at: Nanos) -> bool {
+    Nanos((at - reach.end).0.abs()) <= STOPPED_AT
+}
+
+/// A thread that could not stop because it had no CPU: for most of the time until all had stopped, to its end.
+fn starved_thread(window: &Window, reach: TimeSpan, time: Nanos) -> Option<CauseCandidate> {
+    let without_cpu = |interval: &&OffCpu| {
+        is_end_of(reach, interval.end) && reach.is_most(runnable(interval).overlap(reach))
+    };
+    let all = window.off_cpu.all().flat_map(|intervals| intervals.overlapping(reach));
+    let late = all.filter(without_cpu).max_by_key(|interval| (interval.length(), interval.tid))?;
+    Some(cpu::starved_thread(window, late, time))
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use model::{Cause, Confidence, Evidence, EvidenceKind, FileOpKind, Nanos, Tid, Waiter};
 
-use crate::causes::candidate::CauseCandidate;
+use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::spec::{Area, CauseSpec, Layer, Role, SPEC};
 use crate::causes::{cpu, jvm, memory, operation};
 use crate::locks::LockContention;
 use crate::locks::holders::{Holder, is_append};
-use crate::time_budget::TimeBudget;
+use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::LockHold;
 use crate::window::Window;
 
@@ -56,7 +56,7 @@ fn follow(window: &Window, blocked: &LockContention<'_>, way: &mut Vec<Tid>) -> 
         };
         way.push(tid);
         let mut share = holder.share;
-        for deeper in of_thread(window, tid, holder.start, holder.end, way) {
+        for deeper in of_thread(window, tid, holder.span, way) {
             let time = deeper.time.min(share);
             share -= time;
             left -= time;
@@ -74,42 +74,43 @@ fn follow(window: &Window, blocked: &LockContention<'_>, way: &mut Vec<Tid>) -> 
 pub(crate) fn of_thread(
     window: &Window,
     tid: Tid,
-    start: Nanos,
-    end: Nanos,
+    span: TimeSpan,
     way: &mut Vec<Tid>,
 ) -> Vec<CauseCandidate> {
-    let mut free = TimeBudget::new(start, end);
+    let mut free = TimeBudget::new(span);
     let mut findings = Vec::new();
-    let Some(past) = window.thread(tid) else { return findings };
+    if !window.knows(tid) {
+        return findings;
+    }
     let mut pid = 0;
+    let ops = window.file_ops.of(&tid);
     // A fault may lie within another operation, which tells it too.
     let (faults, calls): (Vec<_>, Vec<_>) =
-        past.file_ops.overlapping(start, end).partition(|op| op.op == FileOpKind::MmapFault);
+        ops.overlapping(span).partition(|op| op.op == FileOpKind::MmapFault);
     // An append that has ended may still hold the log.
-    let before = past.file_ops.ended_by(start).next().filter(|op| is_append(op));
+    let before = ops.ended_by(span.start).next().filter(|op| is_append(op));
     for op in before.into_iter().chain(calls).chain(faults) {
         pid = op.pid;
-        let hold =
-            if is_append(op) { LockHold::of(window, op, end) } else { LockHold::without_after(window, op) };
-        let time = free.take(op.start, hold.end());
-        let finding = (time > Nanos::ZERO).then(|| operation::of_op(window, &hold)).flatten();
-        findings.extend(finding.map(|finding| CauseCandidate { time, ..finding }));
+        let hold = if is_append(op) {
+            LockHold::of(window, op, span.end)
+        } else {
+            LockHold::without_after(window, op)
+        };
+        let finding = free.take_any(hold.span()).and_then(|time| {
+            operation::of_op(window, &hold).map(|finding| CauseCandidate { time, ..finding })
+        });
+        findings.extend(finding);
     }
-    for wait in past.lock_waits.overlapping(start, end) {
-        let Some(mut blocked) = LockContention::of(window, wait, start) else { continue };
+    for wait in window.lock_waits.of(&tid).overlapping(span) {
+        let Some(mut blocked) = LockContention::of(window, wait, span.start) else { continue };
         pid = wait.pid;
-        let time = free.take(blocked.start, blocked.end);
-        blocked.end = blocked.end.min(end);
+        let time = free.take(blocked.span);
+        blocked.span = blocked.span.until(span.end);
         findings.extend(scaled(follow(window, &blocked, way), time));
     }
-    for stop in jvm::pauses(window, pid, start, end) {
-        let time = free.take(stop.start, stop.end);
-        if time > Nanos::ZERO {
-            findings.push(stop.finding(window, time));
-        }
-    }
-    findings.extend(memory::reclaim_of_thread(window, tid, (start, end), &mut free));
-    findings.extend(cpu::runnable_thread(window, tid, (start, end), &mut free));
+    findings.extend(jvm::explain(window, pid, span, &mut free));
+    findings.extend(memory::reclaim_of_thread(window, tid, span, &mut free));
+    findings.extend(cpu::runnable_thread(window, tid, span, &mut free));
     findings
 }
 
@@ -140,12 +141,11 @@ fn behind_holder(
     deeper: CauseCandidate,
     time: Nanos,
 ) -> CauseCandidate {
-    let mut evidence = vec![wait_evidence(window, blocked, Some(holder))];
-    evidence.extend(deeper.evidence);
+    let seen = vec![wait_evidence(window, blocked, Some(holder))];
     CauseCandidate {
         chain: [vec![Cause::LogLock], deeper.chain].concat(),
         confidence: deeper.confidence.min(confidence_of_holders(blocked)),
-        evidence,
+        evidence: [seen, deeper.evidence].concat(),
         time,
         // One lock guards one partition: the waiter's is the holder's.
         partition: blocked.partition.clone().or(deeper.partition),
@@ -156,26 +156,20 @@ fn behind_holder(
 /// A wait of which no more is known than that others had the lock.
 fn lock_itself(window: &Window, blocked: &LockContention<'_>, time: Nanos) -> CauseCandidate {
     let holder = blocked.holders.first();
-    let mut evidence = vec![wait_evidence(window, blocked, holder)];
     let append = holder.and_then(|holder| holder.append.as_ref());
-    if let Some(append) = append {
-        evidence.extend(operation::evidence_of_op(window, &LockHold::of(window, append, blocked.end)));
-    }
-    let since = append.map_or(blocked.start, |append| append.start);
-    CauseCandidate::new(
-        Cause::LogLock,
-        format!("log-lock:{}:{}", blocked.place(), since.0),
-        confidence_of_holders(blocked),
-        evidence,
-        time,
-    )
-    .of_partition(blocked.partition.clone())
+    let behind = append
+        .map(|append| operation::evidence_of_op(window, &LockHold::of(window, append, blocked.span.end)));
+    let since = append.map_or(blocked.span.start, |append| append.start);
+    let key = format!("{}:{}", blocked.place(), since.0);
+    CauseCandidate::new(Cause::LogLock, key, confidence_of_holders(blocked), time)
+        .with([wait_evidence(window, blocked, holder)])
+        .with(behind.unwrap_or_default())
+        .of_partition(blocked.partition.clone())
 }
 
 /// Exact where the JVM reported the wait and most of it is known to have been held by whom.
 fn confidence_of_holders(blocked: &LockContention<'_>) -> Confidence {
-    let held = blocked.held().0.saturating_mul(2) > blocked.length().0;
-    if blocked.seen.is_some() && held { Confidence::Exact } else { Confidence::Strong }
+    if blocked.seen.is_some() && blocked.is_mostly_held() { Confidence::Exact } else { Confidence::Strong }
 }
 
 fn wait_evidence(window: &Window, blocked: &LockContention<'_>, holder: Option<&Holder>) -> Evidence {
@@ -191,12 +185,13 @@ fn wait_evidence(window: &Window, blocked: &LockContention<'_>, holder: Option<&
         None => String::new(),
     };
     Evidence {
-        kind: EvidenceKind::LockWait,
-        start: blocked.start,
-        end: blocked.end,
         tid: holder.and_then(|holder| holder.tid),
         thread: holder.map(|holder| Arc::clone(&holder.thread)),
         waiter: Some(Waiter { tid: blocked.tid, thread: window.name(blocked.tid, &blocked.thread) }),
-        text: format!("waited {} for {lock}{held}{queue}", blocked.length()),
+        ..evidence(
+            EvidenceKind::LockWait,
+            &blocked.span,
+            format!("waited {} for {lock}{held}{queue}", blocked.length()),
+        )
     }
 }

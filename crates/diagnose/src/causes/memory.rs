@@ -8,20 +8,22 @@
 use std::sync::Arc;
 
 use model::{
-    BlockIo, Cause, Confidence, Direction, DirtyThrottle, Evidence, EvidenceKind, FileKind, FileOp,
-    FileOpKind, Nanos, Reclaim, Tid, Waker,
+    Cause, Confidence, Direction, DirtyThrottle, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind, Nanos,
+    Reclaim, Tid, Waker,
 };
 
-use crate::causes::candidate::{CauseCandidate, evidence_of, op_evidence};
+use crate::causes::candidate::{CauseCandidate, evidence, op_evidence};
+use crate::causes::cpu::Others;
 use crate::causes::device::{covering_io, io_evidence};
 use crate::causes::spec::{
     Area, CauseSpec, Current, DEVICE_HAS_TIME, Layer, Role, SPEC, change, change_from,
 };
 use crate::causes::{cpu, device};
 use crate::kernel_stack;
-use crate::time_budget::TimeBudget;
+use crate::time::{Span, TimeBudget, TimeSpan, is_most};
 use crate::waits::{OperationWaits, Part};
-use crate::window::{Span as _, Window};
+use crate::window::Window;
+use crate::window::trouble::Trouble;
 
 /// Causes of this file.
 pub(crate) const CAUSES: &[CauseSpec] = &[
@@ -142,141 +144,84 @@ const MIN_RECLAIM: Nanos = Nanos::from_millis(5);
 
 pub(crate) fn memory_reclaim(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
     let Some(reclaim) = waits.reclaim() else {
-        let root = format!("memory-reclaim:unseen:{}", waits.op.start.0);
-        let confidence = Confidence::Strong.min(waits.best_confidence());
-        return CauseCandidate::of_waits(Cause::MemoryReclaim, root, confidence, waits);
+        let key = format!("unseen:{}", waits.op.start.0);
+        return CauseCandidate::of_waits(Cause::MemoryReclaim, key, waits.strong(), waits);
     };
-    let root = reclaim_root(window, reclaim);
-    CauseCandidate::of_waits(Cause::MemoryReclaim, root, waits.best_confidence(), waits)
+    let key = shortage(window, reclaim);
+    CauseCandidate::of_waits(Cause::MemoryReclaim, key, waits.best_confidence(), waits)
         .with([reclaim_evidence(reclaim)])
 }
 
-/// What a thread did to free memory in a stretch in which it was needed, outside its operations on files too. Which request it would have worked on is concluded from which it worked on then.
+/// What a thread did to free memory in a stretch in which it was needed, outside its operations on files too. Which request it
+/// would have worked on is concluded from which it worked on then.
 pub(crate) fn reclaim_of_thread(
     window: &Window,
     tid: Tid,
-    (start, end): (Nanos, Nanos),
+    span: TimeSpan,
     free: &mut TimeBudget,
 ) -> Option<CauseCandidate> {
-    let mut time = Nanos::ZERO;
-    let mut longest: Option<(&Reclaim, Nanos)> = None;
-    for reclaim in window.trouble.reclaims(tid, start, end) {
-        let taken = free.take(reclaim.start.max(start), reclaim.end.min(end));
-        time += taken;
-        if taken > longest.map_or(Nanos::ZERO, |(_, length)| length) {
-            longest = Some((reclaim, taken));
-        }
-    }
-    let (reclaim, _) = longest?;
-    Some(CauseCandidate::new(
-        Cause::MemoryReclaim,
-        reclaim_root(window, reclaim),
-        Confidence::Strong,
-        vec![reclaim_evidence(reclaim)],
-        time,
-    ))
+    let reclaims = window.troubles.reclaims.of(&tid).overlapping(span);
+    let (reclaim, time) = free.take_parts(reclaims.map(|reclaim| (reclaim, reclaim.span().within(span))))?;
+    let key = shortage(window, reclaim);
+    let seen = reclaim_evidence(reclaim);
+    Some(CauseCandidate::new(Cause::MemoryReclaim, key, Confidence::Strong, time).with([seen]))
 }
 
 /// What is left of a stretch, where other threads of the broker that serve requests freed memory for most of it: a lock that one
 /// of them held, or a safepoint that one of them was late for, was seen by nobody. By the time only.
 pub(crate) fn reclaim_of_others(
     window: &Window,
-    start: Nanos,
-    end: Nanos,
+    span: TimeSpan,
     free: &mut TimeBudget,
 ) -> Option<CauseCandidate> {
-    let mut rest = free.within(start, end);
-    let left = rest.left();
-    if left == Nanos::ZERO {
-        return None;
-    }
+    let reclaims = window.troubles.reclaims.all().flat_map(|reclaims| reclaims.overlapping(span));
     let long =
-        |reclaim: &&Reclaim| reclaim.end - reclaim.start >= MIN_RECLAIM && cpu::serves(&reclaim.thread);
-    let mut longest: Option<&Reclaim> = None;
-    for reclaim in window.trouble.all_reclaims(start, end).filter(long) {
-        rest.take(reclaim.start, reclaim.end);
-        let key = |reclaim: &Reclaim| (reclaim.end - reclaim.start, reclaim.start, reclaim.tid);
-        if longest.is_none_or(|longest| key(reclaim) > key(longest)) {
-            longest = Some(reclaim);
-        }
-    }
-    let covered = left - rest.left();
-    let longest = longest.filter(|_| covered.0.saturating_mul(2) > left.0)?;
+        reclaims.filter(|reclaim| reclaim.span().length() >= MIN_RECLAIM && cpu::serves(&reclaim.thread));
+    let parts = long.map(|reclaim| (reclaim, reclaim.span(), reclaim.tid));
+    let Others { longest, covered, left } = cpu::others(parts, span, free)?;
+    let seen = reclaim_evidence(longest);
     let text = format!(
         "for {covered} of {left} that nothing else explains, threads that serve requests freed memory themselves: {}",
-        reclaim_evidence(longest).text
+        seen.text
     );
-    Some(CauseCandidate::new(
-        Cause::MemoryReclaim,
-        reclaim_root(window, longest),
-        Confidence::Weak,
-        vec![Evidence { text, ..reclaim_evidence(longest) }],
-        free.take(start, end),
-    ))
+    let (key, time) = (shortage(window, longest), free.take(span));
+    let own = CauseCandidate::new(Cause::MemoryReclaim, key, Confidence::Weak, time);
+    Some(own.with([Evidence { text, ..seen }]))
 }
 
-fn reclaim_root(window: &Window, reclaim: &Reclaim) -> String {
-    let began = window.trouble.shortage(reclaim.memcg, reclaim.start, reclaim.end).unwrap_or(reclaim.start);
-    format!("memory-reclaim:{}:{}", if reclaim.memcg { "cgroup" } else { "host" }, began.0)
+/// Whose memory was short, and since when.
+fn shortage(window: &Window, reclaim: &Reclaim) -> String {
+    let memcg = reclaim.memcg;
+    let began = window.troubles.began(Trouble::Reclaim { memcg }, reclaim.span()).unwrap_or(reclaim.start);
+    format!("{}:{}", if memcg { "cgroup" } else { "host" }, began.0)
 }
 
 fn reclaim_evidence(reclaim: &Reclaim) -> Evidence {
     let why =
         if reclaim.memcg { "its memory cgroup was at its limit" } else { "the host was short of memory" };
-    Evidence::new(
-        EvidenceKind::Kernel,
-        reclaim.start,
-        reclaim.end,
-        format!("the thread freed {} pages itself for {}: {why}", reclaim.pages, reclaim.end - reclaim.start),
-    )
-    .of_thread(reclaim.tid, &reclaim.thread)
+    let length = reclaim.span().length();
+    let text = format!("the thread freed {} pages itself for {length}: {why}", reclaim.pages);
+    evidence(EvidenceKind::Kernel, reclaim, text).of_thread(reclaim.tid, &reclaim.thread)
 }
 
 pub(crate) fn dirty_throttling(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
-    let (start, end) = waits.span();
-    let pause = longest_pause(window, waits.op, start, end);
-    let best = waits.best_confidence();
+    let op = waits.op;
+    let pauses = window.throttles.of(&op.tid).overlapping(waits.span());
+    let pause = pauses.max_by_key(|pause| (pause.length(), pause.start));
     let both = pause.is_some() && !waits.was_announced_only();
-    let confidence = if both { best } else { best.min(Confidence::Strong) };
-    throttled(window, waits.op, evidence_of(waits), pause, waits.time, confidence)
-}
-
-fn longest_pause<'w>(window: &'w Window, op: &FileOp, start: Nanos, end: Nanos) -> Option<&'w DirtyThrottle> {
-    window
-        .thread(op.tid)?
-        .throttles
-        .overlapping(start, end)
-        .max_by_key(|pause| (pause.end - pause.start, pause.start))
-}
-
-fn throttled(
-    window: &Window,
-    op: &FileOp,
-    mut evidence: Vec<Evidence>,
-    pause: Option<&DirtyThrottle>,
-    time: Nanos,
-    confidence: Confidence,
-) -> CauseCandidate {
-    evidence.extend(pause.map(|pause| {
-        Evidence::new(EvidenceKind::Kernel, pause.start, pause.end, pause_text(pause))
-            .of_thread(pause.tid, &op.thread)
-    }));
-    let (start, end) = pause.map_or((op.start, op.end), |pause| (pause.start, pause.end));
-    let began = window.trouble.throttling.began(start, end).unwrap_or(op.start);
-    CauseCandidate::new(
-        Cause::DirtyThrottling,
-        format!("dirty-throttling:{}:{}", op.device, began.0),
-        confidence,
-        evidence,
-        time,
-    )
-    .of_partition(op.topic_partition.clone())
+    let confidence = if both { waits.best_confidence() } else { waits.strong() };
+    let span = pause.map_or(op.span(), Span::span);
+    let began = window.troubles.began(Trouble::DirtyThrottling, span).unwrap_or(op.start);
+    let key = format!("{}:{}", op.device, began.0);
+    CauseCandidate::of_waits(Cause::DirtyThrottling, key, confidence, waits).with(pause.map(|pause| {
+        evidence(EvidenceKind::Kernel, pause, pause_text(pause)).of_thread(pause.tid, &op.thread)
+    }))
 }
 
 /// Below the host's set point, the pause is for the device's own share or the cgroup's (mm/page-writeback.c,
 /// `wb_position_ratio`).
 fn pause_text(pause: &DirtyThrottle) -> String {
-    let (length, dirty, limit) = (pause.end - pause.start, pause.dirty_pages, pause.limit_pages);
+    let (length, dirty, limit) = (pause.length(), pause.dirty_pages, pause.limit_pages);
     let limit = if dirty < limit {
         "the device's own share, or the cgroup's, was used up".to_owned()
     } else {
@@ -289,54 +234,39 @@ fn pause_text(pause: &DirtyThrottle) -> String {
 const WRITE_BACK: &str = "do_writepages";
 
 pub(crate) fn page_lock(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
-    match waits
-        .released_by()
-        .filter(|waker| kernel_stack::frames(&waker.stack).any(|frame| frame == WRITE_BACK))
-    {
+    let writes_back = |waker: &&Waker| kernel_stack::frames(&waker.stack).any(|frame| frame == WRITE_BACK);
+    match waits.released_by().filter(writes_back) {
         Some(writer) => behind_write_back(window, waits, writer),
-        None => behind_reader(window, waits),
+        None => of_page(window, Cause::PageLock, Direction::Read, waits),
     }
 }
 
-fn behind_reader(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
-    let (start, end) = waits.span();
-    let reads = |io: &BlockIo| io.direction == Direction::Read && io.inode == Some(waits.op.inode);
-    let io = covering_io(window, waits.op, start, end).filter(|io| reads(io));
-    let since = io.map_or(waits.op.start, |io| io.start);
-    of_page(waits, since).with(io.map(io_evidence))
-}
-
 fn behind_write_back(window: &Window, waits: &OperationWaits<'_>, writer: &Waker) -> CauseCandidate {
-    let own = of_page(waits, waits.op.start).with([had_by(waits, writer)]);
+    let text = format!("{} had the page locked, to write it back", writer.thread);
+    let had_by = evidence(EvidenceKind::OffCpu, waits, text).of_thread(writer.tid, &writer.thread);
+    let own = of_page_since(waits.op.start, Cause::PageLock, waits).with([had_by]);
     own.behind_any(device::behind_writer(window, waits, writer.tid))
 }
 
-fn of_page(waits: &OperationWaits<'_>, since: Nanos) -> CauseCandidate {
-    let confidence = Confidence::Strong.min(waits.best_confidence());
-    let root = format!("page-lock:{}:{}:{}", waits.op.device, waits.op.inode, since.0);
-    CauseCandidate::of_waits(Cause::PageLock, root, confidence, waits)
-}
-
-fn had_by(waits: &OperationWaits<'_>, writer: &Waker) -> Evidence {
-    let (start, end) = waits.span();
-    Evidence::new(
-        EvidenceKind::OffCpu,
-        start,
-        end,
-        format!("{} had the page locked, to write it back", writer.thread),
-    )
-    .of_thread(writer.tid, &writer.thread)
-}
-
 pub(crate) fn stable_page(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
-    let op = waits.op;
-    let (start, end) = waits.span();
-    let io = covering_io(window, op, start, end)
-        .filter(|io| io.direction == Direction::Write && io.inode == Some(op.inode));
-    let since = io.map_or(op.start, |io| io.start);
-    let root = format!("stable-page:{}:{}:{}", op.device, op.inode, since.0);
-    let confidence = Confidence::Strong.min(waits.best_confidence());
-    CauseCandidate::of_waits(Cause::StablePage, root, confidence, waits).with(io.map(io_evidence))
+    of_page(window, Cause::StablePage, Direction::Write, waits)
+}
+
+/// A wait for a page that the device may have been reading or writing for most of it.
+fn of_page(
+    window: &Window,
+    cause: Cause,
+    direction: Direction,
+    waits: &OperationWaits<'_>,
+) -> CauseCandidate {
+    let io = covering_io(window, waits.op, waits.span());
+    let io = io.filter(|io| io.direction == direction && io.inode == Some(waits.op.inode));
+    of_page_since(io.map_or(waits.op.start, |io| io.start), cause, waits).with(io.map(io_evidence))
+}
+
+fn of_page_since(start: Nanos, cause: Cause, waits: &OperationWaits<'_>) -> CauseCandidate {
+    let key = format!("{}:{}:{}", waits.op.device, waits.op.inode, start.0);
+    CauseCandidate::of_waits(cause, key, waits.strong(), waits)
 }
 
 /// Whether an operation is one.
@@ -353,28 +283,23 @@ pub(crate) fn index_fault_after_write<'w>(
     if waits.part != Part::After {
         return None;
     }
-    let (start, end) = waits.span();
-    let faults =
-        window.thread(waits.op.tid)?.file_ops.overlapping(start, end).filter(|op| is_index_fault(op));
-    faults.max_by_key(|fault| (fault.overlap(start, end), fault.start))
+    let span = waits.span();
+    let faults = window.file_ops.of(&waits.op.tid).overlapping(span).filter(|op| is_index_fault(op));
+    faults.max_by_key(|fault| (fault.overlap(span), fault.start))
 }
 
 /// What is known of one.
 pub(crate) fn index_page_fault(window: &Window, op: &FileOp) -> CauseCandidate {
-    let own = CauseCandidate::new(
-        Cause::IndexPageFault,
-        format!("index-page-fault:{}:{}", op.file, op.start.0),
-        Confidence::Exact,
-        vec![op_evidence(op)],
-        op.latency(),
-    )
-    .of_partition(op.topic_partition.clone());
-    own.behind_any(freeing_memory(window, op).or_else(|| device::behind_fault(window, op)))
+    let key = format!("{}:{}", op.file, op.start.0);
+    let own = CauseCandidate::new(Cause::IndexPageFault, key, Confidence::Exact, op.latency());
+    own.with([op_evidence(op)])
+        .of_partition_of(op)
+        .behind_any(freeing_memory(window, op).or_else(|| device::behind_fault(window, op)))
 }
 
 /// What the thread did for most of the fault to have memory for the page.
 fn freeing_memory(window: &Window, op: &FileOp) -> Option<CauseCandidate> {
-    let mut free = TimeBudget::new(op.start, op.end);
-    let freeing = reclaim_of_thread(window, op.tid, (op.start, op.end), &mut free)?;
-    (freeing.time.0.saturating_mul(2) > op.latency().0).then_some(freeing)
+    let mut free = TimeBudget::new(op.span());
+    let freeing = reclaim_of_thread(window, op.tid, op.span(), &mut free)?;
+    is_most(freeing.time, op.latency()).then_some(freeing)
 }

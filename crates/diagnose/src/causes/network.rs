@@ -7,19 +7,17 @@
 //! network thread may have been at work elsewhere: then the connection needs trouble (a closed window, segments sent
 //! again), or a window without room while the network thread was free to write.
 
-use std::sync::Arc;
+use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Request, TcpEventKind, Tid};
 
-use model::{
-    Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, Request, TcpEventKind, Tid,
-};
-
-use crate::causes::candidate::{CauseCandidate, merge_into, op_evidence};
+use crate::causes::candidate::{CauseCandidate, evidence, merge_into, op_evidence};
 use crate::causes::spec::{Area, CauseSpec, Current, Layer, Role, SPEC, broker, change, change_from};
 use crate::causes::{cpu, jvm};
 use crate::stages::Breakdown;
-use crate::time_budget::TimeBudget;
+use crate::stages::response::is_read;
+use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits;
-use crate::window::{CLOCK_SLACK, Span as _, Window};
+use crate::window::sockets::MIN_SAMPLES;
+use crate::window::{CLOCK_SLACK, Window, connection_of};
 
 /// Causes of this file.
 pub(crate) const CAUSES: &[CauseSpec] = &[
@@ -126,40 +124,19 @@ const NEXT_CONNECTION: Nanos = Nanos::from_millis(1);
 /// Gaps of less than this share of a wait are not where the wait went: a tenth.
 const CLOSE_SHARE: i64 = 10;
 
-/// One sample may have hit it by chance.
-const MIN_SAMPLES: usize = 2;
-
 /// What a network thread did in a stretch in which a connection waited for it, as far as it was at work. An idle one comes
 /// at once, so one that was found on a CPU again and again, for a quarter of the time at least, was at work for all of it:
 /// what the samples do not show is what others had of the CPUs.
-pub(crate) fn network_thread_busy(
-    window: &Window,
-    tid: Tid,
-    start: Nanos,
-    end: Nanos,
-) -> Vec<CauseCandidate> {
-    let mut free = TimeBudget::new(start, end);
-    let mut findings = device_reads(window, tid, start, end, &mut free);
-    let at_work =
-        at_work(window, tid, (start, end), NEXT_CONNECTION.min(Nanos((end - start).0 / CLOSE_SHARE)));
-    let busy: Nanos = at_work.iter().map(|(from, until)| *until - *from).sum();
-    let is_sampled = window.sockets.on_cpu(tid, start, end).count() >= MIN_SAMPLES;
+pub(crate) fn network_thread_busy(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
+    let mut free = TimeBudget::new(span);
+    let mut findings = device_reads(window, tid, span, &mut free);
+    let at_work = at_work(window, tid, span, NEXT_CONNECTION.min(Nanos(span.length().0 / CLOSE_SHARE)));
+    let busy: Nanos = at_work.iter().map(|spell| spell.length()).sum();
+    let is_sampled = is_sampled(window, tid, span);
     let share = if is_sampled { 4 } else { 2 };
-    if busy.0.saturating_mul(share) <= (end - start).0 {
-        return findings
-            .into_iter()
-            .map(|finding| behind_network_thread(window, tid, start, end, finding))
-            .collect();
-    }
-    let other: Nanos = if is_sampled {
-        free.left()
-    } else {
-        at_work.iter().map(|(from, until)| free.take(*from, *until)).sum()
-    };
-    findings =
-        findings.into_iter().map(|finding| behind_network_thread(window, tid, start, end, finding)).collect();
-    if other > Nanos::ZERO {
-        findings.push(network_thread_itself(window, tid, (start, end), other));
+    if busy.0.saturating_mul(share) > span.length().0 {
+        let other = if is_sampled { free.left() } else { free.take_all(at_work) };
+        findings.extend((other > Nanos::ZERO).then(|| network_thread_itself(window, tid, span, other)));
     }
     findings
 }
@@ -170,141 +147,85 @@ pub(crate) fn network_thread_busy(
 pub(crate) fn before_hand_over(
     window: &Window,
     tid: Tid,
-    read: Nanos,
-    until: Nanos,
-) -> Option<(Nanos, Vec<CauseCandidate>)> {
+    span: TimeSpan,
+) -> Option<(TimeSpan, Vec<CauseCandidate>)> {
     // Most read nothing: then there is no need to know when it was at work.
-    window.thread(tid)?.file_ops.overlapping(read, until).next()?;
-    let (start, end) = at_work(window, tid, (read, until), NEXT_CONNECTION).into_iter().next()?;
-    if start - read > NEXT_CONNECTION {
+    window.file_ops.of(&tid).overlapping(span).next()?;
+    let spell = at_work(window, tid, span, NEXT_CONNECTION).into_iter().next()?;
+    if spell.start - span.start > NEXT_CONNECTION {
         return None;
     }
-    let sent = window.thread(tid)?.file_ops.overlapping(start, end);
-    let done = sent.filter(|op| disk_read(window, op).is_some()).map(|op| op.end.min(end)).max()?;
-    let findings = device_reads(window, tid, read, done, &mut TimeBudget::new(read, done));
-    Some((
-        done,
-        findings.into_iter().map(|finding| behind_network_thread(window, tid, read, done, finding)).collect(),
-    ))
+    let sent = window.file_ops.of(&tid).overlapping(spell);
+    let done = sent.filter(|op| disk_read(window, op).is_some()).map(|op| op.end.min(spell.end)).max()?;
+    let span = span.until(done);
+    Some((span, device_reads(window, tid, span, &mut TimeBudget::new(span))))
 }
 
 /// Reads of files from the device meanwhile: the reason that can be named.
-fn device_reads(
-    window: &Window,
-    tid: Tid,
-    start: Nanos,
-    end: Nanos,
-    free: &mut TimeBudget,
-) -> Vec<CauseCandidate> {
-    let Some(past) = window.thread(tid) else { return Vec::new() };
-    let sent = past
-        .file_ops
-        .overlapping(start, end)
-        .filter(|op| matches!(op.op, FileOpKind::Sendfile | FileOpKind::Splice | FileOpKind::Read));
-    let found = sent.filter_map(|op| {
-        let finding = disk_read(window, op)?;
-        let time = free.take(op.start, op.end);
-        (time > Nanos::ZERO && op.overlap(start, end) > Nanos::ZERO)
-            .then_some(CauseCandidate { time, ..finding })
-    });
-    let mut findings: Vec<CauseCandidate> = Vec::new();
-    for finding in found {
-        merge_into(&mut findings, finding);
+fn device_reads(window: &Window, tid: Tid, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
+    let mut reads: Vec<CauseCandidate> = Vec::new();
+    for op in window.file_ops.of(&tid).overlapping(span).filter(|op| is_read(op)) {
+        let found = disk_read(window, op).and_then(|read| Some((read, free.take_any(op.span())?)));
+        if let Some((read, time)) = found {
+            merge_into(&mut reads, CauseCandidate { time, ..read });
+        }
     }
-    findings
+    let behind = |read: CauseCandidate| network_thread_itself(window, tid, span, read.time).behind(read);
+    reads.into_iter().map(behind).collect()
+}
+
+/// Whether samples found a thread on a CPU; one may have hit it by chance.
+fn is_sampled(window: &Window, tid: Tid, span: TimeSpan) -> bool {
+    window.sockets.on_cpu(tid, span).count() >= MIN_SAMPLES
 }
 
 /// Spells of work within a stretch, in order; what lies no further apart than `close` is one.
-fn at_work(window: &Window, tid: Tid, (start, end): (Nanos, Nanos), close: Nanos) -> Vec<(Nanos, Nanos)> {
-    let calls = window.sockets.of_thread(tid, start, end).map(|call| (call.start, call.end));
-    let files = window.thread(tid).into_iter().flat_map(|past| past.file_ops.overlapping(start, end));
-    let on_cpu = window.sockets.on_cpu(tid, start, end);
-    let is_sampled = window.sockets.on_cpu(tid, start, end).count() >= MIN_SAMPLES;
-    let on_cpu = on_cpu.filter(|_| is_sampled);
-    let mut calls: Vec<(Nanos, Nanos)> =
-        calls.chain(files.map(|op| (op.start, op.end))).chain(on_cpu).collect();
+fn at_work(window: &Window, tid: Tid, span: TimeSpan, close: Nanos) -> Vec<TimeSpan> {
+    let calls = window.sockets.of_thread(tid, span).map(Span::span);
+    let files = window.file_ops.of(&tid).overlapping(span).map(Span::span);
+    let is_sampled = is_sampled(window, tid, span);
+    let on_cpu = window.sockets.on_cpu(tid, span).filter(|_| is_sampled);
+    let mut calls: Vec<TimeSpan> = calls.chain(files).chain(on_cpu).collect();
     calls.sort_unstable();
-    let mut spells: Vec<(Nanos, Nanos)> = Vec::new();
-    for (from, until) in calls {
-        let (from, until) = (from.max(start), until.min(end));
-        match spells.last_mut().filter(|spell| from - spell.1 <= close) {
-            Some(spell) => spell.1 = spell.1.max(until),
-            None => spells.push((from, until)),
+    let mut spells: Vec<TimeSpan> = Vec::new();
+    for call in calls.into_iter().map(|call| call.within(span)) {
+        match spells.last_mut().filter(|spell| call.start - spell.end <= close) {
+            Some(spell) => spell.end = spell.end.max(call.end),
+            None => spells.push(call),
         }
     }
     spells
 }
 
-fn behind_network_thread(
-    window: &Window,
-    tid: Tid,
-    start: Nanos,
-    end: Nanos,
-    deeper: CauseCandidate,
-) -> CauseCandidate {
-    let own = network_thread_itself(window, tid, (start, end), deeper.time);
-    // The partition is another request's.
-    CauseCandidate { partition: None, ..own.behind(deeper) }
-}
-
-fn network_thread_itself(
-    window: &Window,
-    tid: Tid,
-    (start, end): (Nanos, Nanos),
-    time: Nanos,
-) -> CauseCandidate {
+fn network_thread_itself(window: &Window, tid: Tid, span: TimeSpan, time: Nanos) -> CauseCandidate {
     let thread = window.sockets.thread(tid).map(|name| window.name(tid, name));
-    let calls = window.sockets.of_thread(tid, start, end).count();
-    let samples = match window.sockets.on_cpu(tid, start, end).count() {
+    let calls = window.sockets.of_thread(tid, span).count();
+    let samples = match window.sockets.on_cpu(tid, span).count() {
         0 => String::new(),
         samples => format!(" and was found on a CPU {samples} times"),
     };
-    CauseCandidate {
-        cause: Cause::NetworkThreadsBusy,
-        chain: vec![Cause::NetworkThreadsBusy],
-        root: Arc::from(format!("{}:{tid}", Cause::NetworkThreadsBusy)),
-        // The thread by an exact key; that it could not have come earlier, by the order of what it did.
-        confidence: Confidence::Strong,
-        evidence: vec![Evidence {
-            kind: EvidenceKind::Network,
-            start,
-            end,
-            tid: Some(tid),
-            text: format!(
-                "waited {} for its network thread, which made {calls} calls{samples} meanwhile",
-                end - start
-            ),
-            thread,
-            waiter: None,
-        }],
-        time,
-        partition: None,
-    }
+    let waited = span.length();
+    let text = format!("waited {waited} for its network thread, which made {calls} calls{samples} meanwhile");
+    let seen = Evidence { tid: Some(tid), thread, ..evidence(EvidenceKind::Network, &span, text) };
+    // The thread by an exact key; that it could not have come earlier, by the order of what it did.
+    CauseCandidate::new(Cause::NetworkThreadsBusy, tid, Confidence::Strong, time).with([seen])
 }
 
 /// Why a network thread's read of a file was slow, if the device was: `of` its time in the end.
 pub(crate) fn disk_read(window: &Window, op: &FileOp) -> Option<CauseCandidate> {
     let read = waits::device_read(window, op)?;
-    let mut evidence = vec![read_evidence(op)];
-    evidence.extend(read.longest.as_ref().map(waits::OperationWaits::evidence));
-    let own = CauseCandidate::new(
-        Cause::DiskReadInNetworkThread,
-        format!("{}:{}", Cause::DiskReadInNetworkThread, op.file),
-        if read.longest.is_none() { Confidence::Strong } else { Confidence::Exact },
-        evidence,
-        op.latency(),
-    )
-    .of_partition(op.topic_partition.clone());
-    Some(match earlier_write(window, op) {
-        Some(write) => own.behind(cache_eviction(op, write)),
-        None => own,
-    })
+    let confidence = if read.longest.is_none() { Confidence::Strong } else { Confidence::Exact };
+    let own = CauseCandidate::new(Cause::DiskReadInNetworkThread, &op.file, confidence, op.latency())
+        .with([read_evidence(op)])
+        .with(read.longest.as_ref().map(waits::OperationWaits::evidence))
+        .of_partition_of(op);
+    Some(own.behind_any(earlier_write(window, op).map(|write| cache_eviction(op, write))))
 }
 
 /// The broker's own write of bytes that a read found missing.
 fn earlier_write<'w>(window: &'w Window, op: &FileOp) -> Option<&'w FileOp> {
     let until = op.offset + op.bytes.unwrap_or_default();
-    let appends = window.partition(op.topic_partition.as_ref()?)?.ended_by(op.start);
+    let appends = window.partitions.of(op.topic_partition.as_ref()?).ended_by(op.start);
     appends
         .map(|write| &**write)
         .filter(|write| write.inode == op.inode && write.device.is(&op.device))
@@ -313,26 +234,15 @@ fn earlier_write<'w>(window: &'w Window, op: &FileOp) -> Option<&'w FileOp> {
 }
 
 fn cache_eviction(op: &FileOp, write: &FileOp) -> CauseCandidate {
-    CauseCandidate::new(
-        Cause::CacheEviction,
-        format!("{}:{}", Cause::CacheEviction, op.file),
-        Confidence::Strong,
-        vec![
-            Evidence::new(
-                EvidenceKind::FileOp,
-                write.start,
-                write.end,
-                format!(
-                    "these bytes of {} had been written {} before, and were no longer in the page cache",
-                    op.file,
-                    op.start - write.end
-                ),
-            )
-            .of_thread(write.tid, &write.thread),
-        ],
-        op.latency(),
-    )
-    .of_partition(op.topic_partition.clone())
+    let text = format!(
+        "these bytes of {} had been written {} before, and were no longer in the page cache",
+        op.file,
+        op.start - write.end
+    );
+    let seen = evidence(EvidenceKind::FileOp, write, text).of_thread(write.tid, &write.thread);
+    CauseCandidate::new(Cause::CacheEviction, &op.file, Confidence::Strong, op.latency())
+        .with([seen])
+        .of_partition_of(op)
 }
 
 fn read_evidence(op: &FileOp) -> Evidence {
@@ -340,8 +250,8 @@ fn read_evidence(op: &FileOp) -> Evidence {
         None | Some(0) => "still on their way from the device when it began".to_owned(),
         Some(bytes) => format!("{bytes} bytes of it from the device"),
     };
-    let text = format!("{}, {from}", crate::causes::candidate::op_evidence(op).text);
-    Evidence { text, ..op_evidence(op) }
+    let seen = op_evidence(op);
+    Evidence { text: format!("{}, {from}", seen.text), ..seen }
 }
 
 /// A new connection's receive window that nobody reads takes so much (`tcp_rmem`'s default of 128 KiB, of which half is
@@ -350,66 +260,59 @@ const TAKEN_UNREAD_BYTES: u32 = 64 * 1024;
 
 /// A request whose own bytes came slowly.
 pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Option<CauseCandidate> {
-    let (start, end) = (request.arrival, request.arrival_end);
-    let muted = window.connection_busy(request, start, end);
+    let span = TimeSpan::new(request.arrival, request.arrival_end);
+    let muted = window.connection_busy(request, span);
     let fits = request.request_bytes <= TAKEN_UNREAD_BYTES;
-    let stops = if fits { Vec::new() } else { jvm::pauses(window, 0, start, end) };
-    let stopped: Nanos = stops.iter().map(|stop| stop.overlap(start, end)).sum();
-    let time = (end - start - muted - stopped).at_least_zero();
+    let stops = if fits { Vec::new() } else { jvm::pauses(window, 0, span) };
+    let stopped: Nanos = stops.iter().map(|stop| stop.overlap(span)).sum();
+    let time = (span.length() - muted - stopped).at_least_zero();
     let confidence = if fits { Confidence::Exact } else { Confidence::Strong };
     (time > Nanos::ZERO).then(|| {
-        let text = format!("the request's {} bytes took {} to arrive", request.request_bytes, end - start);
-        let evidence = vec![connection_evidence(EvidenceKind::Request, start, end, text)];
-        slow_client(window, request, confidence, evidence, time)
+        let text = format!("the request's {} bytes took {} to arrive", request.request_bytes, span.length());
+        let seen = vec![evidence(EvidenceKind::Request, &span, text)];
+        slow_client(window, request, (confidence, time), seen)
     })
 }
 
 /// A response whose bytes went slowly, within what is left of the time from its first byte on.
-pub(crate) fn slow_departure(
-    window: &Window,
-    request: &Request,
-    course: &Breakdown<'_>,
-    mut take: impl FnMut(Nanos, Nanos) -> Nanos,
-) -> Option<CauseCandidate> {
-    let (begun, end) = (course.answered, course.end);
-    let trouble = trouble_evidence(window, request, begun, end);
+pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
+    let (window, request) = (course.window, course.request);
+    let span = TimeSpan::new(course.answered, course.end);
+    let trouble = trouble_evidence(window, request, span);
     let last = request.response_sequence_end()?.wrapping_sub(1);
-    let handed = window.sockets.write_of((request.client, request.broker), last, end).map(|write| write.end);
-    let handed = handed.filter(|handed| *handed >= begun);
-    let given = handed.map_or(Nanos::ZERO, |handed| take(handed.min(end), end));
-    let until = handed.unwrap_or(end).min(end);
-    let waited = if trouble.is_empty() {
-        no_room(window, request, course, until).into_iter().map(|(from, until)| take(from, until)).sum()
-    } else {
-        take(begun, until)
-    };
+    let handed = window.sockets.write_of(connection_of(request), last, span.end).map(|write| write.end);
+    let handed = handed.filter(|handed| *handed >= span.start);
+    let given = handed.map_or(Nanos::ZERO, |handed| free.take(TimeSpan::new(handed, span.end)));
+    let before = handed.map_or(span, |handed| span.until(handed));
+    let waited =
+        if trouble.is_empty() { free.take_all(no_room(course, before.end)) } else { free.take(before) };
     let time = given + waited;
     if time <= Nanos::ZERO {
         return None;
     }
     let confidence = if waited > given { Confidence::Strong } else { Confidence::Exact };
     let bytes = request.response_bytes.unwrap_or_default();
-    let unsent = handed.map(|handed| (end - handed).at_least_zero());
+    let unsent = handed.map(|handed| (span.end - handed).at_least_zero());
     let unsent = unsent.map(|rest| format!(", {rest} of it after the broker had written the last"));
     let text =
-        format!("the response's {bytes} bytes took {} to leave{}", end - begun, unsent.unwrap_or_default());
-    let mut evidence = vec![connection_evidence(EvidenceKind::Request, begun, end, text)];
-    evidence.extend(trouble);
-    Some(slow_client(window, request, confidence, evidence, time))
+        format!("the response's {bytes} bytes took {} to leave{}", span.length(), unsent.unwrap_or_default());
+    let mut seen = vec![evidence(EvidenceKind::Request, &span, text)];
+    seen.extend(trouble);
+    Some(slow_client(window, request, (confidence, time), seen))
 }
 
 /// The times between two writes of a response in which the client's window had no room for what was left.
-fn no_room(window: &Window, request: &Request, course: &Breakdown<'_>, until: Nanos) -> Vec<(Nanos, Nanos)> {
+fn no_room(course: &Breakdown<'_>, until: Nanos) -> Vec<TimeSpan> {
+    let (window, request) = (course.window, course.request);
     let (Some(first), Some(last)) = (course.answer, request.response_sequence_end()) else {
         return Vec::new();
     };
-    let writes = window.sockets.writes_within((request.client, request.broker), first, until);
     let mut gaps = Vec::new();
     let mut before = first;
-    for write in writes {
+    for write in window.sockets.writes_within(connection_of(request), first, until) {
         let no_room = write.peer_window.is_some_and(|room| room < write.left_until(last));
-        let gap = (before.end, write.start);
-        if no_room && gap.0 < gap.1 && was_free(window, write.tid, gap) {
+        let gap = TimeSpan::new(before.end, write.start);
+        if no_room && !gap.is_empty() && was_free(window, write.tid, gap) {
             gaps.push(gap);
         }
         before = *write;
@@ -418,56 +321,40 @@ fn no_room(window: &Window, request: &Request, course: &Breakdown<'_>, until: Na
 }
 
 /// Whether a network thread could have written for most of a stretch.
-fn was_free(window: &Window, tid: Tid, (start, end): (Nanos, Nanos)) -> bool {
-    let mut free = TimeBudget::new(start, end);
-    let all = free.left();
-    for call in window.sockets.of_thread(tid, start, end) {
-        free.take(call.start, call.end);
-    }
-    for stop in jvm::pauses(window, 0, start, end) {
-        free.take(stop.start, stop.end);
-    }
-    cpu::runnable_thread(window, tid, (start, end), &mut free);
-    free.left().0.saturating_mul(2) > all.0
+fn was_free(window: &Window, tid: Tid, span: TimeSpan) -> bool {
+    let mut free = TimeBudget::new(span);
+    free.take_all(window.sockets.of_thread(tid, span).map(Span::span));
+    free.take_all(jvm::pauses(window, 0, span).iter().map(Span::span));
+    cpu::runnable_thread(window, tid, span, &mut free);
+    span.is_most(free.left())
 }
 
 fn slow_client(
     window: &Window,
     request: &Request,
-    confidence: Confidence,
-    mut evidence: Vec<Evidence>,
-    time: Nanos,
+    (confidence, time): (Confidence, Nanos),
+    mut seen: Vec<Evidence>,
 ) -> CauseCandidate {
-    if window.trouble.is_unscaled(request.client, request.broker) {
-        let text = "the connection has no window scaling: it carries 64 KiB a round trip at most".to_owned();
-        evidence.push(connection_evidence(EvidenceKind::Network, request.arrival, request.last_seen(), text));
+    if window.troubles.is_unscaled(connection_of(request)) {
+        let text = "the connection has no window scaling: it carries 64 KiB a round trip at most";
+        seen.push(evidence(EvidenceKind::Network, request, text));
     }
-    CauseCandidate::new(
-        Cause::SlowClient,
-        format!("slow-client:{}", request.client),
-        confidence,
-        evidence,
-        time,
-    )
+    CauseCandidate::new(Cause::SlowClient, request.client, confidence, time).with(seen)
 }
 
 /// What went wrong with the connection in a stretch, each kind once.
-fn trouble_evidence(window: &Window, request: &Request, start: Nanos, end: Nanos) -> Vec<Evidence> {
-    let (start, end) = (start - CLOCK_SLACK, end + CLOCK_SLACK);
+fn trouble_evidence(window: &Window, request: &Request, span: TimeSpan) -> Vec<Evidence> {
+    let span = TimeSpan::new(span.start - CLOCK_SLACK, span.end + CLOCK_SLACK);
     let of = |kind| {
-        let all = window.trouble.of_connection(request.client, request.broker, start, end);
+        let all = window.troubles.of_connection(connection_of(request), span);
         let times: Vec<_> = all.filter(|trouble| trouble.kind == kind).map(|trouble| trouble.at).collect();
-        let (first, last) = (times.first().copied()?, times.last().copied()?);
+        let seen = TimeSpan::new(times.first().copied()?, times.last().copied()?);
         let text = match (kind, times.len()) {
             (TcpEventKind::Retransmit, 1) => "a segment had to be sent again".to_owned(),
             (TcpEventKind::Retransmit, count) => format!("{count} segments had to be sent again"),
             _ => "the client's receive window was closed".to_owned(),
         };
-        Some(connection_evidence(EvidenceKind::Network, first, last, text))
+        Some(evidence(EvidenceKind::Network, &seen, text))
     };
     [TcpEventKind::ZeroWindow, TcpEventKind::Retransmit].into_iter().filter_map(of).collect()
-}
-
-fn connection_evidence(kind: EvidenceKind, start: Nanos, end: Nanos, text: String) -> Evidence {
-    Evidence::new(kind, start, end, text)
 }

@@ -9,9 +9,11 @@ use crate::causes::candidate::{CauseCandidate, evidence_of, op_evidence};
 use crate::causes::spec::{Area, CauseSpec, Layer, Role, SPEC, Scope, broker, change};
 use crate::causes::{cpu, device, file_system, memory};
 use crate::kernel_stack::Wait;
+use crate::locks::holders::is_sync;
+use crate::time::{Span, TimeSpan};
 use crate::waits;
 use crate::waits::{LockHold, OperationWaits};
-use crate::window::{Span as _, Window};
+use crate::window::Window;
 
 /// Causes of this file.
 pub(crate) const CAUSES: &[CauseSpec] = &[
@@ -91,7 +93,7 @@ fn cause_of_longest_wait(window: &Window, hold: &LockHold<'_>, depth: usize) -> 
     join_roots(&mut found);
     let known: Nanos = found.iter().map(|(finding, _)| finding.time).sum();
     let mut found = found.into_iter();
-    let (mut first, _) = found.next().filter(|(first, _)| first.time > hold.length() - known)?;
+    let (mut first, _) = found.next().filter(|(first, _)| first.time > hold.span().length() - known)?;
     let worth = first.time.0 / MIN_SHARE;
     first.evidence.extend(found.filter(|(other, _)| other.time.0 >= worth).map(|(_, waits)| waits.beside()));
     Some(first)
@@ -142,24 +144,16 @@ pub(crate) fn evidence_of_op(window: &Window, hold: &LockHold<'_>) -> Vec<Eviden
 }
 
 /// Whether an operation is one.
-pub(crate) fn is_roll_fsync(op: &FileOp) -> bool {
-    let waits_for_device = matches!(op.op, FileOpKind::Fsync | FileOpKind::Fdatasync | FileOpKind::Msync);
-    waits_for_device && (op.topic_partition.is_some() || op.kind == FileKind::Checkpoint)
+fn is_roll_fsync(op: &FileOp) -> bool {
+    is_sync(op) && (op.topic_partition.is_some() || op.kind == FileKind::Checkpoint)
 }
 
 /// What is known of one.
-pub(crate) fn roll_fsync(window: &Window, hold: &LockHold<'_>, depth: usize) -> CauseCandidate {
+fn roll_fsync(window: &Window, hold: &LockHold<'_>, depth: usize) -> CauseCandidate {
     let op = hold.op;
-    let own = CauseCandidate {
-        cause: Cause::RollFsync,
-        chain: vec![Cause::RollFsync],
-        root: Arc::from(format!("roll-fsync:{}:{}", op.file, op.start.0)),
-        // The thread's own system call.
-        confidence: Confidence::Exact,
-        evidence: Vec::new(),
-        time: op.latency(),
-        partition: op.topic_partition.clone(),
-    };
+    let key = format!("{}:{}", op.file, op.start.0);
+    // The thread's own system call.
+    let own = CauseCandidate::new(Cause::RollFsync, key, Confidence::Exact, op.latency()).of_partition_of(op);
     match cause_of_longest_wait(window, hold, depth) {
         // Its evidence begins with the call.
         Some(deeper) => own.behind(deeper),
@@ -167,15 +161,14 @@ pub(crate) fn roll_fsync(window: &Window, hold: &LockHold<'_>, depth: usize) -> 
     }
 }
 
-pub(crate) fn xfs_inode_lock(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> CauseCandidate {
+fn xfs_inode_lock(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> CauseCandidate {
     let op = waits.op;
-    let (start, end) = waits.span();
-    let Some(other) = inode_holder(window, op, start, end) else {
-        let root = format!("xfs-inode-lock:{}:{}:{}", op.device, op.inode, op.start.0);
-        return CauseCandidate::of_waits(Cause::XfsInodeLock, root, Confidence::Weak, waits);
-    };
-    let root = format!("xfs-inode-lock:{}:{}:{}", op.device, op.inode, other.start.0);
-    let own = CauseCandidate::of_waits(Cause::XfsInodeLock, root, Confidence::Strong, waits);
+    let other = inode_holder(window, op, waits.span());
+    let since = other.map_or(op.start, |other| other.start);
+    let key = format!("{}:{}:{}", op.device, op.inode, since.0);
+    let confidence = if other.is_some() { Confidence::Strong } else { Confidence::Weak };
+    let own = CauseCandidate::of_waits(Cause::XfsInodeLock, key, confidence, waits);
+    let Some(other) = other else { return own };
     let hold = LockHold::without_after(window, other);
     if let Some(deeper) = (depth < MAX_DEPTH).then(|| at_depth(window, &hold, depth + 1)).flatten() {
         return own.behind(deeper);
@@ -185,16 +178,16 @@ pub(crate) fn xfs_inode_lock(window: &Window, waits: &OperationWaits<'_>, depth:
 }
 
 /// The operation on the same inode that took most of the wait: the one that began first where several did.
-fn inode_holder<'w>(window: &'w Window, op: &FileOp, start: Nanos, end: Nanos) -> Option<&'w Arc<FileOp>> {
+fn inode_holder<'w>(window: &'w Window, op: &FileOp, span: TimeSpan) -> Option<&'w Arc<FileOp>> {
     let same = |other: &&Arc<FileOp>| {
         other.tid != op.tid
             && other.inode == op.inode
             && other.device.is(&op.device)
             && takes_inode_lock(other)
-            && other.start < start
-            && other.overlap(start, end).0.saturating_mul(2) > (end - start).0
+            && other.start < span.start
+            && span.is_most(other.overlap(span))
     };
-    let others = window.threads().flat_map(|past| past.file_ops.overlapping(start, end)).filter(same);
+    let others = window.file_ops.all().flat_map(|ops| ops.overlapping(span)).filter(same);
     others.min_by_key(|other| (other.start, other.tid))
 }
 

@@ -7,18 +7,15 @@
 //!   answer to its fetch before.
 //! - A transactional producer has one transaction at a time (KIP-890).
 
-use std::sync::Arc;
-
 use model::api_key::FETCH;
-use model::{
-    Batch, BatchHead, Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Partition, Request,
-    TopicPartition,
-};
+use model::{Batch, BatchHead, Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Partition, Request};
 
-use crate::causes::candidate::CauseCandidate;
+use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::spec::{Area, CauseSpec, Current, Layer, SPEC, Scope, broker, change, change_from};
-use crate::joins::{AppendJoin, JoinKey};
-use crate::stages::response::Remote;
+use crate::joins::{JoinKey, is_append_to};
+use crate::stages::Breakdown;
+use crate::stages::response::{Remote, named};
+use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::window::requests::follower;
 use crate::window::{CLOCK_SLACK, Window};
 
@@ -159,62 +156,46 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
 pub(crate) fn quota(
     window: &Window,
     request: &Request,
-    start: Nanos,
-    end: Nanos,
-) -> Option<(Nanos, Nanos, CauseCandidate)> {
-    let before = window.before_on_connection(request, start + CLOCK_SLACK)?;
+    span: TimeSpan,
+) -> Option<(TimeSpan, CauseCandidate)> {
+    let before = window.before_on_connection(request, span.start + CLOCK_SLACK)?;
     let throttled = Nanos::from_millis(before.throttle_ms.filter(|ms| *ms > 0)?.into());
     let muted_from = before.response?;
-    let (from, until) = (muted_from.max(start), (muted_from + throttled).min(end));
+    let muted = TimeSpan::new(muted_from, muted_from + throttled);
+    let unread = Some(muted.within(span)).filter(|unread| !unread.is_empty())?;
+    let text = format!(
+        "the response to request {} ({}) said that its client is throttled for {throttled}",
+        before.correlation_id, before.api
+    );
     let client = request.client_id.as_deref().unwrap_or_default();
-    (from < until).then(|| {
-        let finding = CauseCandidate::new(
-            Cause::Quota,
-            format!("{}:{client}:{}", Cause::Quota, request.client.ip()),
-            Confidence::Exact,
-            vec![Evidence::new(
-                EvidenceKind::Request,
-                muted_from,
-                muted_from + throttled,
-                format!(
-                    "the response to request {} ({}) said that its client is throttled for {throttled}",
-                    before.correlation_id, before.api
-                ),
-            )],
-            until - from,
-        );
-        (from, until, finding)
-    })
+    let key = format!("{client}:{}", request.client.ip());
+    let finding = CauseCandidate::new(Cause::Quota, key, Confidence::Exact, unread.length());
+    Some((unread, finding.with([evidence(EvidenceKind::Request, &muted, text)])))
 }
 
-/// What a fetch's time was spent on between two moments.
+/// What a fetch's time was spent on in a span.
 pub(crate) fn down_conversion(
-    window: &Window,
-    request: &Request,
-    (start, end): (Nanos, Nanos),
-    mut take: impl FnMut(Nanos, Nanos) -> Nanos,
+    course: &Breakdown<'_>,
+    span: TimeSpan,
+    free: &mut TimeBudget,
 ) -> Option<CauseCandidate> {
+    let request = course.request;
     let known = newest_format(request)?;
-    let brought = request.partitions.iter().filter(|partition| partition.bytes > 0);
-    let named = brought.filter_map(|partition| {
-        let topic = Arc::clone(partition.topic.as_ref()?);
-        Some(TopicPartition { topic, partition: partition.partition })
-    });
-    let (partition, written) = named
-        .filter_map(|name| {
-            let magic = window.partition(&name)?.ended_by(end).find_map(|append| append.batch)?.magic;
-            Some((name, magic))
-        })
-        .find(|(_, magic)| *magic > known)?;
-    let time = take(start, end);
-    (time > Nanos::ZERO).then(|| CauseCandidate::new(Cause::DownConversion, format!(
-            "down-conversion:{}",
-            request.client_id.as_deref().unwrap_or("unnamed clients")
-        ), Confidence::Weak, vec![Evidence::new(EvidenceKind::Request, start, end, format!(
-                "the client fetches {partition} by version {}, which knows message format {known} at most; it is \
-                 written in format {written}",
-                request.api_version
-            ))], time).of_partition(Some(partition)))
+    let mut brought = request.partitions.iter().filter(|partition| partition.bytes > 0).filter_map(named);
+    let (partition, written) = brought.find_map(|name| {
+        let mut appends = course.window.partitions.of(&name).ended_by(span.end);
+        let magic = appends.find_map(|append| append.batch)?.magic;
+        (magic > known).then_some((name, magic))
+    })?;
+    let time = free.take_any(span)?;
+    let text = format!(
+        "the client fetches {partition} by version {}, which knows message format {known} at most; it is written in \
+         format {written}",
+        request.api_version
+    );
+    let client = request.client_id.as_deref().unwrap_or("unnamed clients");
+    let finding = CauseCandidate::new(Cause::DownConversion, client, Confidence::Weak, time);
+    Some(finding.with([evidence(EvidenceKind::Request, &span, text)]).of_partition(Some(partition)))
 }
 
 /// The newest message format that a fetch can carry; none where it can carry all.
@@ -226,23 +207,23 @@ fn newest_format(request: &Request) -> Option<i8> {
     }
 }
 
-/// What a request's handler did with the batch of an append before it wrote it, between two moments.
-pub(crate) fn recompression(
-    request: &Request,
-    append: &AppendJoin,
-    (start, end): (Nanos, Nanos),
-    mut take: impl FnMut(Nanos, Nanos) -> Nanos,
-) -> Option<CauseCandidate> {
+/// What a request's handler did with the batch of its first append before it wrote it.
+pub(crate) fn recompression(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
+    let append = course.appends.first().filter(|append| append.key == JoinKey::BaseOffset)?;
     let op = &append.op;
-    let (partition, sent, written) = other_batch(request, op)?;
-    let time = if append.key == JoinKey::BaseOffset { take(start, end) } else { Nanos::ZERO };
-    (time > Nanos::ZERO).then(|| CauseCandidate::new(Cause::Recompression, format!("recompression:{}", partition.topic.as_deref().unwrap_or_default()), Confidence::Strong, vec![Evidence::new(EvidenceKind::Request, start, end, format!(
-                "the broker wrote a batch of {} bytes for the {} bytes that it was sent: the handler compressed or \
-                 converted it within {}",
-                written.bytes,
-                sent.bytes,
-                end - start
-            )).of_thread(op.tid, &op.thread)], time).of_partition(op.topic_partition.clone()))
+    let span = TimeSpan::new(course.taken?, op.start.min(course.answered));
+    let (partition, sent, written) = other_batch(course.request, op)?;
+    let time = free.take_any(span)?;
+    let (bytes, length) = (written.bytes, span.length());
+    let text = format!(
+        "the broker wrote a batch of {bytes} bytes for the {} bytes that it was sent: the handler compressed or converted \
+         it within {length}",
+        sent.bytes
+    );
+    let topic = partition.topic.as_deref().unwrap_or_default();
+    let finding = CauseCandidate::new(Cause::Recompression, topic, Confidence::Strong, time);
+    let seen = evidence(EvidenceKind::Request, &span, text).of_thread(op.tid, &op.thread);
+    Some(finding.with([seen]).of_partition_of(op))
 }
 
 /// The partition of a request that an append is of, where it wrote another batch than was sent: what was sent, and what it
@@ -251,15 +232,9 @@ pub(crate) fn other_batch<'r>(
     request: &'r Request,
     op: &FileOp,
 ) -> Option<(&'r Partition, &'r Batch, BatchHead)> {
-    let partition = request.partitions.iter().find(|partition| is_written_by(op, partition))?;
+    let partition = request.partitions.iter().find(|partition| is_append_to(op, partition))?;
     let (sent, written) = (partition.batches.first()?, op.batch?);
     (sent.crc != written.crc && sent.bytes != written.bytes).then_some((partition, sent, written))
-}
-
-fn is_written_by(op: &FileOp, partition: &Partition) -> bool {
-    op.topic_partition.as_ref().is_some_and(|named| {
-        named.partition == partition.partition && partition.topic.as_ref() == Some(&named.topic)
-    })
 }
 
 /// Why others took so long; `cause_of` says why this broker's answer to a follower did.
@@ -269,23 +244,18 @@ pub(crate) fn replication_wait(
     cause_of: impl FnOnce(&Request) -> Option<CauseCandidate>,
 ) -> Option<CauseCandidate> {
     let name = follower(&remote.fetch)?;
+    let span = remote.span;
     let before = window.before_on_connection(&remote.fetch, remote.fetch.arrival_end);
-    let time = remote.end - remote.start;
-    let here = before.and_then(|before| Some((before.arrival_end, before.response?)));
-    let within = |at: Nanos| at.clamp(remote.start, remote.end);
-    let ours = here.map(|(asked, answered)| (within(answered) - within(asked)).at_least_zero());
-    let is_most = |part: Nanos| part.0.saturating_mul(2) > time.0;
-    let finding = CauseCandidate::new(
-        Cause::ReplicationWait,
-        format!("{}:{}", Cause::ReplicationWait, broker_name(name)),
-        if ours.is_some_and(|ours| !is_most(ours)) { Confidence::Exact } else { Confidence::Strong },
-        vec![replication_evidence(remote, name, ours.unwrap_or_default())],
-        time,
-    )
-    .of_partition(Some(remote.partition.clone()));
-    let deeper = before.filter(|_| ours.is_some_and(is_most)).and_then(|before| cause_of(before));
-    let deeper = deeper.filter(|deeper| is_most(deeper.time));
-    (time > Nanos::ZERO).then(|| finding.behind_any(deeper))
+    let here = before.and_then(|before| Some(TimeSpan::new(before.arrival_end, before.response?)));
+    let ours = here.map(|here| here.overlap(span));
+    let is_ours = ours.is_some_and(|ours| span.is_most(ours));
+    let confidence = if ours.is_some() && !is_ours { Confidence::Exact } else { Confidence::Strong };
+    let finding = CauseCandidate::new(Cause::ReplicationWait, broker_name(name), confidence, span.length())
+        .with([replication_evidence(remote, name, ours.unwrap_or_default())])
+        .of_partition(Some(remote.partition.clone()));
+    let deeper = before.filter(|_| is_ours).and_then(|before| cause_of(before));
+    let deeper = deeper.filter(|deeper| span.is_most(deeper.time));
+    (!span.is_empty()).then(|| finding.behind_any(deeper))
 }
 
 /// `broker-2` of `broker-2-fetcher-0`.
@@ -298,46 +268,25 @@ fn replication_evidence(remote: &Remote, name: &str, ours: Nanos) -> Evidence {
         Nanos::ZERO => String::new(),
         time => format!(", {time} of it from when its fetch before was here until it was answered"),
     };
-    Evidence::new(
-        EvidenceKind::Request,
-        remote.start,
-        remote.end,
-        format!(
-            "waited {} until {} ({}) had the records of {} and fetched on{answered}",
-            remote.end - remote.start,
-            broker_name(name),
-            remote.fetch.client.ip(),
-            remote.partition
-        ),
-    )
+    let text = format!(
+        "waited {} until {} ({}) had the records of {} and fetched on{answered}",
+        remote.span.length(),
+        broker_name(name),
+        remote.fetch.client.ip(),
+        remote.partition
+    );
+    evidence(EvidenceKind::Request, &remote.span, text)
 }
 
-/// What a produce request waited for between two moments.
-pub(crate) fn txn_verification(
-    window: &Window,
-    request: &Request,
-    (start, end): (Nanos, Nanos),
-    mut take: impl FnMut(Nanos, Nanos) -> Nanos,
-) -> Option<CauseCandidate> {
-    let id = request.transactional_id.as_ref()?;
-    let asked = window.trouble.verification(id, start, end)?;
-    let time = take(asked.arrival, asked.last_seen());
-    (time > Nanos::ZERO).then(|| {
-        CauseCandidate::new(
-            Cause::TxnVerification,
-            format!("txn-verification:{}", asked.broker),
-            Confidence::Strong,
-            vec![Evidence::new(
-                EvidenceKind::Request,
-                asked.arrival,
-                asked.last_seen(),
-                format!(
-                    "the coordinator at {} took {} to confirm the transaction's partition",
-                    asked.broker,
-                    asked.last_seen() - asked.arrival
-                ),
-            )],
-            time,
-        )
-    })
+/// What a produce request waited for before its first append: a transaction's coordinator.
+pub(crate) fn txn_verification(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
+    let span = TimeSpan::new(course.served_from, course.appends.first()?.op.start);
+    let id = course.request.transactional_id.as_ref()?;
+    let asked = course.window.troubles.verification(id, span)?;
+    let time = free.take_any(asked.span().within(span))?;
+    let (coordinator, length) = (asked.broker, asked.span().length());
+    let text =
+        format!("the coordinator at {coordinator} took {length} to confirm the transaction's partition");
+    let finding = CauseCandidate::new(Cause::TxnVerification, coordinator, Confidence::Strong, time);
+    Some(finding.with([evidence(EvidenceKind::Request, asked, text)]))
 }

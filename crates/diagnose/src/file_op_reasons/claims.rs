@@ -13,6 +13,8 @@ use crate::file_op_reasons::Reason;
 use crate::file_op_reasons::past::Interval;
 use crate::kernel_stack;
 use crate::kernel_stack::Wait;
+use crate::time::TimeSpan;
+use crate::window::timeline::insert_sorted;
 
 /// How strong a claim is, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,8 +38,7 @@ pub(crate) enum Rank {
 /// A stretch of time and what it was spent on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim<'i> {
-    start: Nanos,
-    end: Nanos,
+    span: TimeSpan,
     rank: Rank,
     name: &'static str,
     /// The wait that it is of.
@@ -45,19 +46,19 @@ pub(crate) struct Claim<'i> {
 }
 
 impl<'i> Claim<'i> {
-    pub(crate) fn new(start: Nanos, end: Nanos, rank: Rank, name: &'static str) -> Self {
-        Self { start, end, rank, name, interval: None }
+    pub(crate) fn new(span: TimeSpan, rank: Rank, name: &'static str) -> Self {
+        Self { span, rank, name, interval: None }
     }
 
     /// The part of an interval in which the thread waited.
-    pub(crate) fn of_wait(interval: &'i Interval, rank: Rank) -> Self {
-        let (start, end) = (interval.start, interval.waited_until());
-        Self { start, end, rank, name: interval.wait.name(), interval: Some(interval) }
+    pub(crate) fn of_wait(interval: &'i Interval) -> Self {
+        let rank = if interval.function.is_empty() { Rank::Blank } else { Rank::Wait };
+        Self { interval: Some(interval), ..Self::new(interval.waited(), rank, interval.wait.as_str()) }
     }
 
     /// The part of a wait for a device until the device had the request.
     pub(crate) fn queued(wait: Self, issued: Nanos) -> Self {
-        Self { end: issued.min(wait.end), rank: Rank::Queue, name: Wait::DeviceQueue.name(), ..wait }
+        Self { span: wait.span.until(issued), rank: Rank::Queue, name: Wait::DeviceQueue.as_str(), ..wait }
     }
 
     fn function(&self) -> Option<Arc<str>> {
@@ -70,7 +71,7 @@ impl<'i> Claim<'i> {
     fn woken_by(&self) -> Option<Waker> {
         let interval = self.interval?;
         let by_device = matches!(interval.wait, Wait::Device | Wait::DirtyPages | Wait::Reclaim);
-        interval.waker.clone().filter(|waker| !by_device && kernel_stack::is_at_work(waker))
+        interval.off_cpu.waker.clone().filter(|waker| !by_device && kernel_stack::is_at_work(waker))
     }
 }
 
@@ -82,31 +83,25 @@ struct Sum<'i> {
     longest: Option<(Claim<'i>, Nanos)>,
 }
 
-/// The parts of the stretch from `start` to `end`, longest first; what nobody claims is `rest`.
-pub(crate) fn add_up(
-    start: Nanos,
-    end: Nanos,
-    mut claims: Vec<Claim<'_>>,
-    rest: &'static str,
-) -> Vec<Reason> {
+/// The parts of a stretch, longest first; what nobody claims is `rest`.
+pub(crate) fn add_up(whole: TimeSpan, mut claims: Vec<Claim<'_>>, rest: &'static str) -> Vec<Reason> {
     claims.retain_mut(|claim| {
-        claim.start = claim.start.max(start);
-        claim.end = claim.end.min(end);
-        claim.start < claim.end
+        claim.span = claim.span.within(whole);
+        !claim.span.is_empty()
     });
-    claims.sort_by_key(|claim| claim.start);
+    claims.sort_by_key(|claim| claim.span.start);
     let mut edges = Vec::with_capacity(claims.len() * 2 + 1);
-    edges.extend(claims.iter().flat_map(|claim| [claim.start, claim.end]));
-    edges.push(end);
+    edges.extend(claims.iter().flat_map(|claim| [claim.span.start, claim.span.end]));
+    edges.push(whole.end);
     edges.sort_unstable();
     edges.dedup();
     let mut sums: Vec<Sum<'_>> = Vec::new();
     let mut open: Vec<Claim<'_>> = Vec::new();
     let mut coming = claims.into_iter().peekable();
-    let mut from = start;
+    let mut from = whole.start;
     for edge in edges {
-        open.retain(|claim| claim.end > from);
-        while let Some(claim) = coming.next_if(|claim| claim.start <= from) {
+        open.retain(|claim| claim.span.end > from);
+        while let Some(claim) = coming.next_if(|claim| claim.span.start <= from) {
             open.push(claim);
         }
         if edge > from {
@@ -177,11 +172,10 @@ impl DeviceTimes {
         if past.len() >= MAX_REQUESTS {
             past.pop_front();
         }
-        let later = past.iter().rev().take_while(|kept| kept.end > io.end).count();
-        past.insert(
-            past.len() - later,
-            DeviceRequest { start: io.start, end: io.end, inode: io.inode, flush: io.flags.starts_with('F') },
-        );
+        let BlockIo { start, end, inode, flags, .. } = io;
+        let request =
+            DeviceRequest { start: *start, end: *end, inode: *inode, flush: flags.starts_with('F') };
+        insert_sorted(past, request, |request| request.end);
     }
 
     /// When the device was handed the request that a wait for it was for, or at the earliest so, where that is known.
@@ -189,19 +183,19 @@ impl DeviceTimes {
         if interval.wait != Wait::Device {
             return None;
         }
-        let woken = interval.waited_until();
+        let TimeSpan { start, end: woken } = interval.waited();
         let past = self.devices.get(&op.device.number())?;
         let first = past.partition_point(|request| request.end < woken - WAKES_WITHIN);
         let done = || {
             past.range(first..)
                 .take_while(|request| request.end <= woken)
-                .filter(|request| request.end > interval.start)
+                .filter(|request| request.end > start)
         };
         let own = || done().filter(|request| request.inode == Some(op.inode));
         let request = own().min_by_key(|request| request.start);
         let request = request.or_else(|| done().min_by_key(|request| request.start))?;
         // Of a flush, what was done earlier in the wait may have been the device's work for the same.
-        let mut before = past.iter().rev().take_while(|request| request.end > interval.start);
+        let mut before = past.iter().rev().take_while(|request| request.end > start);
         let in_parts = request.flush && before.any(|other| other.end <= request.start);
         (!in_parts).then_some(request.start)
     }

@@ -3,10 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use model::{DirtyThrottle, FileOp, FileOpKind, Nanos, OffCpu, Reclaim, Tid, Waker};
+use model::{DirtyThrottle, FileOp, FileOpKind, Nanos, OffCpu, Reclaim, Tid};
 
 use crate::kernel_stack;
 use crate::kernel_stack::Wait;
+use crate::time::{Span, TimeSpan};
+use crate::waits::runnable;
 
 /// Kept of one thread of each sort: those of one operation, since an operation ends before the next begins.
 const MAX_KEPT: usize = 1_024;
@@ -20,84 +22,64 @@ const LONG_GONE: Nanos = Nanos::from_millis(60_000);
 /// An interval off the CPU, read.
 #[derive(Clone, Debug)]
 pub(crate) struct Interval {
-    pub(crate) start: Nanos,
-    pub(crate) end: Nanos,
-    woken: Option<Nanos>,
-    preempted: bool,
+    pub(crate) off_cpu: OffCpu,
     pub(crate) wait: Wait,
     /// Empty where no stack was taken.
     pub(crate) function: Arc<str>,
-    pub(crate) waker: Option<Waker>,
 }
 
 impl Interval {
-    /// When the thread could run again: at once, where it was only preempted.
-    pub(crate) fn waited_until(&self) -> Nanos {
-        if self.preempted {
-            self.start
-        } else {
-            self.woken.unwrap_or(self.end).clamp(self.start, self.end.max(self.start))
-        }
+    /// Until the thread could run again: at once, where it was only preempted.
+    pub(crate) fn waited(&self) -> TimeSpan {
+        self.off_cpu.span().until(runnable(&self.off_cpu).start)
+    }
+}
+
+impl Span for Interval {
+    fn span(&self) -> TimeSpan {
+        self.off_cpu.span()
+    }
+}
+
+/// The latest of one sort, in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct Latest<T>(VecDeque<T>);
+
+impl<T> Default for Latest<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T: Span> Latest<T> {
+    /// What shares time with a stretch.
+    pub(crate) fn overlapping(&self, span: TimeSpan) -> impl Iterator<Item = &T> {
+        self.0.iter().filter(move |kept| kept.span().start < span.end && kept.span().end > span.start)
+    }
+
+    /// Keeps one more; when one ended that is forgotten for it.
+    fn push(&mut self, new: T) -> Option<Nanos> {
+        let forgotten = if self.0.len() >= MAX_KEPT { self.0.pop_front() } else { None };
+        self.0.push_back(new);
+        forgotten.map(|forgotten| forgotten.span().end)
+    }
+
+    /// Whether any is left.
+    fn forget_until(&mut self, end: Nanos) -> bool {
+        self.0.retain(|kept| kept.span().end > end);
+        !self.0.is_empty()
     }
 }
 
 /// What happened to one thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ThreadPast {
-    intervals: VecDeque<Interval>,
-    reclaims: VecDeque<(Nanos, Nanos)>,
-    throttles: VecDeque<(Nanos, Nanos)>,
-    /// Nothing that ended before is known any more.
-    seen_from: Nanos,
-    newest: Nanos,
-}
-
-impl Default for ThreadPast {
-    fn default() -> Self {
-        Self {
-            intervals: VecDeque::new(),
-            reclaims: VecDeque::new(),
-            throttles: VecDeque::new(),
-            seen_from: Nanos::MIN,
-            newest: Nanos::MIN,
-        }
-    }
-}
-
-impl ThreadPast {
-    pub(crate) fn seen_from(&self) -> Nanos {
-        self.seen_from
-    }
-
-    pub(crate) fn intervals(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &Interval> {
-        self.intervals.iter().filter(move |interval| interval.start < end && interval.end > start)
-    }
-
-    pub(crate) fn reclaims(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = (Nanos, Nanos)> {
-        overlapping(&self.reclaims, start, end)
-    }
-
-    pub(crate) fn throttles(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = (Nanos, Nanos)> {
-        overlapping(&self.throttles, start, end)
-    }
-
-    fn forget_until(&mut self, end: Nanos) {
-        self.intervals.retain(|interval| interval.end > end);
-        self.reclaims.retain(|&(_, ended)| ended > end);
-        self.throttles.retain(|&(_, ended)| ended > end);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.intervals.is_empty() && self.reclaims.is_empty() && self.throttles.is_empty()
-    }
-}
-
-fn overlapping(
-    spans: &VecDeque<(Nanos, Nanos)>,
-    start: Nanos,
-    end: Nanos,
-) -> impl Iterator<Item = (Nanos, Nanos)> {
-    spans.iter().copied().filter(move |&(from, to)| from < end && to > start)
+    pub(crate) intervals: Latest<Interval>,
+    pub(crate) reclaims: Latest<TimeSpan>,
+    pub(crate) throttles: Latest<TimeSpan>,
+    /// Nothing that ended before is known any more; none where all is.
+    pub(crate) seen_from: Option<Nanos>,
+    newest: Option<Nanos>,
 }
 
 /// What happened to every thread.
@@ -116,51 +98,40 @@ impl Threads {
     pub(crate) fn off_cpu(&mut self, interval: &OffCpu) {
         let (wait, function) = self.meaning(&interval.stack);
         let past = self.past(interval.tid, interval.end);
-        if past.intervals.len() >= MAX_KEPT {
-            let forgotten = past.intervals.pop_front();
-            past.seen_from = forgotten.map_or(past.seen_from, |interval| past.seen_from.max(interval.end));
-        }
-        past.intervals.push_back(Interval {
-            start: interval.start,
-            end: interval.end,
-            woken: interval.woken,
-            preempted: interval.preempted,
-            wait,
-            function,
-            waker: interval.waker.clone(),
-        });
+        let interval = Interval { off_cpu: interval.clone(), wait, function };
+        past.seen_from = past.seen_from.max(past.intervals.push(interval));
     }
 
     pub(crate) fn reclaim(&mut self, reclaim: &Reclaim) {
         let past = self.past(reclaim.tid, reclaim.end);
-        keep(&mut past.reclaims, (reclaim.start, reclaim.end), &mut past.seen_from);
+        past.seen_from = past.seen_from.max(past.reclaims.push(reclaim.span()));
     }
 
     pub(crate) fn throttle(&mut self, pause: &DirtyThrottle) {
         let past = self.past(pause.tid, pause.start);
-        keep(&mut past.throttles, (pause.start, pause.end), &mut past.seen_from);
+        past.seen_from = past.seen_from.max(past.throttles.push(pause.span()));
     }
 
     /// Forgets what an operation was the last to ask for. A fault on a mapped page may come within another
     /// operation, which is still to be told.
     pub(crate) fn told(&mut self, op: &FileOp) {
-        if op.op == FileOpKind::MmapFault {
-            return;
-        }
-        if let Some(past) = self.threads.get_mut(&op.tid) {
-            past.forget_until(op.end);
-            if past.is_empty() {
-                self.threads.remove(&op.tid);
-            }
+        let past = self.threads.get_mut(&op.tid).filter(|_| op.op != FileOpKind::MmapFault);
+        let is_left = past.map(|past| {
+            past.intervals.forget_until(op.end)
+                | past.reclaims.forget_until(op.end)
+                | past.throttles.forget_until(op.end)
+        });
+        if is_left == Some(false) {
+            self.threads.remove(&op.tid);
         }
     }
 
     fn past(&mut self, tid: Tid, now: Nanos) -> &mut ThreadPast {
         if self.threads.len() >= MAX_THREADS {
-            self.threads.retain(|_, past| past.newest > now - LONG_GONE);
+            self.threads.retain(|_, past| past.newest > Some(now - LONG_GONE));
         }
         let past = self.threads.entry(tid).or_default();
-        past.newest = past.newest.max(now);
+        past.newest = past.newest.max(Some(now));
         past
     }
 
@@ -176,11 +147,4 @@ impl Threads {
         self.read.insert(Arc::clone(stack), meaning.clone());
         meaning
     }
-}
-
-fn keep(spans: &mut VecDeque<(Nanos, Nanos)>, span: (Nanos, Nanos), seen_from: &mut Nanos) {
-    if spans.len() >= MAX_KEPT {
-        *seen_from = spans.pop_front().map_or(*seen_from, |(_, end)| end.max(*seen_from));
-    }
-    spans.push_back(span);
 }

@@ -28,14 +28,6 @@ impl Append for WriteKey {
     fn keys(&self) -> Option<Keys> {
         Some(Keys { crc: self.crc, bytes: self.bytes, base_offset: self.base_offset })
     }
-
-    fn start(&self) -> Nanos {
-        self.start
-    }
-
-    fn end(&self) -> Nanos {
-        self.end
-    }
 }
 
 impl JoinCounter {

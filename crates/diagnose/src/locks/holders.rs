@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use model::{FileKind, FileOp, FileOpKind, Nanos, Tid, TopicPartition};
 
-use crate::time_budget::TimeBudget;
-use crate::waits::{LockHold, runnable_from};
+use crate::time::{TimeBudget, TimeSpan};
+use crate::waits::{LockHold, runnable};
 use crate::window::{CLOCK_SLACK, Window};
 
 /// What a thread computes between two operations on files takes less, as far as it has a CPU.
@@ -28,8 +28,7 @@ pub(crate) struct Holder {
     /// Its name.
     pub(crate) thread: Arc<str>,
     /// The part of the wait, and how much of it is its alone.
-    pub(crate) start: Nanos,
-    pub(crate) end: Nanos,
+    pub(crate) span: TimeSpan,
     pub(crate) share: Nanos,
     /// What it held the log for, where that was an append.
     pub(crate) append: Option<Arc<FileOp>>,
@@ -40,24 +39,22 @@ pub(crate) fn by_appends(
     window: &Window,
     partition: &TopicPartition,
     waiter: Tid,
-    (start, end): (Nanos, Nanos),
+    span: TimeSpan,
     free: &mut TimeBudget,
 ) -> Vec<Holder> {
     let mut holders = Vec::new();
-    let Some(appends) = window.partition(partition) else { return holders };
-    for append in appends.ended_by(end + CLOCK_SLACK).take(MAX_QUEUE) {
-        let released = released(window, append, end);
-        if released <= start {
+    for append in window.partitions.of(partition).ended_by(span.end + CLOCK_SLACK).take(MAX_QUEUE) {
+        let released = released(window, append, span.end);
+        if released <= span.start {
             break;
         }
-        let begun = begun(window, append);
-        let share = if append.tid == waiter { Nanos::ZERO } else { free.take(begun, released) };
-        if share > Nanos::ZERO {
+        let held = TimeSpan::new(begun(window, append), released);
+        let share = if append.tid == waiter { None } else { free.take_any(held) };
+        if let Some(share) = share {
             holders.push(Holder {
                 tid: Some(append.tid),
                 thread: window.name(append.tid, &append.thread),
-                start: begun.max(start),
-                end: released.min(end),
+                span: held.within(span),
                 share,
                 append: Some(Arc::clone(append)),
             });
@@ -86,12 +83,12 @@ pub(crate) fn before_append<'w>(
     window: &'w Window,
     append: &'w FileOp,
 ) -> impl Iterator<Item = &'w Arc<FileOp>> {
-    let past = window.thread(append.tid).into_iter();
-    let earlier = past.flat_map(|past| past.file_ops.ended_by(append.start));
+    let earlier = window.file_ops.of(&append.tid).ended_by(append.start);
     let mut next = append.start;
     let on_the_way = earlier.take_while(move |op| {
         let ours = op.topic_partition.is_none() || op.topic_partition == append.topic_partition;
-        let on_the_way = !is_append(op) && ours && worked(window, op.tid, op.end, next) <= WORK;
+        let on_the_way =
+            !is_append(op) && ours && worked(window, op.tid, TimeSpan::new(op.end, next)) <= WORK;
         next = op.start;
         on_the_way
     });
@@ -106,31 +103,33 @@ pub(crate) fn after_append<'w>(
     hold: &LockHold<'_>,
     response: Nanos,
 ) -> impl Iterator<Item = &'w Arc<FileOp>> {
-    let past = window.thread(append.tid).into_iter();
-    let later = past.flat_map(move |past| past.file_ops.ended_after(append.end));
+    let later = window.file_ops.of(&append.tid).ended_after(append.end);
     let mut last = hold.end();
     later.filter(move |op| op.start >= append.end).take_while(move |op| {
         let of_it = op.end <= response + CLOCK_SLACK
-            && matches!(op.op, FileOpKind::Fsync | FileOpKind::Fdatasync | FileOpKind::Msync)
+            && is_sync(op)
             && op.topic_partition == append.topic_partition
-            && worked(window, op.tid, last, op.start) <= WORK;
+            && worked(window, op.tid, TimeSpan::new(last, op.start)) <= WORK;
         last = op.end;
         of_it
     })
 }
 
 /// How much of a stretch a thread was not without a CPU.
-fn worked(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Nanos {
-    let mut free = TimeBudget::new(start, end);
-    for away in window.thread(tid).into_iter().flat_map(|past| past.off_cpu.overlapping(start, end)) {
-        free.take(runnable_from(away), away.end);
-    }
+fn worked(window: &Window, tid: Tid, span: TimeSpan) -> Nanos {
+    let mut free = TimeBudget::new(span);
+    free.take_all(window.off_cpu.of(&tid).overlapping(span).map(runnable));
     free.left()
 }
 
 /// Whether an operation wrote to a partition's log.
 pub(crate) fn is_append(op: &FileOp) -> bool {
     op.kind == FileKind::Log && op.op == FileOpKind::Write
+}
+
+/// Whether an operation waits until the device has what was written.
+pub(crate) fn is_sync(op: &FileOp) -> bool {
+    matches!(op.op, FileOpKind::Fsync | FileOpKind::Fdatasync | FileOpKind::Msync)
 }
 
 /// A handler woken from the monitor needs this long at most to start its write; under load a tenth of the
@@ -144,14 +143,13 @@ const MIN_WAIT_AFTER: Nanos = Nanos::from_millis(5);
 pub(crate) const MAX_QUEUE: usize = 10_000;
 
 /// The wait before `append`, whose request could have reached the lock from `from` on: its earliest start, and its end.
-pub(crate) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Option<(Nanos, Nanos)> {
-    let partition = append.topic_partition.as_ref()?;
+pub(crate) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Option<TimeSpan> {
+    let appends = window.partitions.of(append.topic_partition.as_ref()?);
     let had = had_since(window, append, from);
     let from = from.max(thread_free_at(window, append.tid, had));
     if had - from < MIN_WAIT {
         return None;
     }
-    let appends = window.partition(partition)?;
     let mut next_start = had;
     let mut start = had;
     // All of a queue are woken in turn, by those who had the log for microseconds, after somebody who had it for long:
@@ -171,17 +169,13 @@ pub(crate) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Opti
         next_start = begun(window, earlier);
         start = next_start.max(from);
     }
-    (had - start >= MIN_WAIT).then_some((start, had))
+    (had - start >= MIN_WAIT).then_some(TimeSpan::new(start, had))
 }
 
 /// The wait after `append`, whose thread was done with it at `from` and whose response began to leave at `until`.
-pub(crate) fn wait_after(
-    window: &Window,
-    append: &FileOp,
-    from: Nanos,
-    until: Nanos,
-) -> Option<(Nanos, Nanos)> {
-    let appends = window.partition(append.topic_partition.as_ref()?)?;
+pub(crate) fn wait_after(window: &Window, append: &FileOp, span: TimeSpan) -> Option<TimeSpan> {
+    let TimeSpan { start: from, end: until } = span;
+    let appends = window.partitions.of(append.topic_partition.as_ref()?);
     let mut free = from;
     // As before an append, who had the log for microseconds passes it on in turn.
     let mut slack = Nanos((until - from).0 / 10);
@@ -195,7 +189,7 @@ pub(crate) fn wait_after(
         free = free.max(released);
     }
     let waited = free - from;
-    (waited >= MIN_WAIT_AFTER && is_handed_over(until - free, waited)).then_some((from, free))
+    (waited >= MIN_WAIT_AFTER && is_handed_over(until - free, waited)).then_some(span.until(free))
 }
 
 /// Since when the append's thread had the log, as far as files show: it may roll the segment first, and reads the first
@@ -207,8 +201,7 @@ fn had_since(window: &Window, append: &FileOp, from: Nanos) -> Nanos {
 
 /// When a thread ended what it did before: until then it was not waiting for this request.
 fn thread_free_at(window: &Window, tid: Tid, until: Nanos) -> Nanos {
-    let earlier = window.thread(tid).and_then(|past| past.file_ops.ended_by(until).next());
-    earlier.map_or(Nanos::MIN, |earlier| earlier.end)
+    window.file_ops.of(&tid).ended_by(until).next().map_or(Nanos::MIN, |earlier| earlier.end)
 }
 
 /// Whether so little time lies between a lock's release and what its next owner does first.

@@ -7,128 +7,114 @@
 
 use std::sync::Arc;
 
-use model::{FileOp, Nanos, Request, Stage, Tid};
+use model::{FileOp, Nanos, Stage, Tid};
 
 use crate::joins::AppendJoin;
 use crate::locks;
 use crate::locks::holders;
 use crate::locks::holders::is_append;
-use crate::stages::{Breakdown, StageBuilder};
+use crate::stages::Breakdown;
+use crate::time::{Span, TimeSpan};
 use crate::waits::LockHold;
 use crate::window::Window;
-use crate::window::sockets::SocketCall;
+use crate::window::sockets::{MIN_SAMPLES, SocketCall};
 
 impl<'w> Breakdown<'w> {
     /// Until it was in the queue, where it was worked on from `begun` on.
-    pub(crate) fn hand_on(
-        &mut self,
-        window: &Window,
-        begun: Nanos,
-        parts: &mut StageBuilder,
-    ) -> Option<Nanos> {
+    pub(super) fn hand_on(&mut self, begun: Nanos) -> Option<Nanos> {
         let read = self.read?;
-        let handed_on = handed_on(window, read, begun);
-        parts.take(Stage::Receive, read.end, handed_on);
+        let handed_on = handed_on(self.window, read, begun);
+        self.take(Stage::Receive, read.end, handed_on);
         self.handed_on = Some(handed_on);
         self.handed_on
     }
 
     /// A request of which appends were found: from its read to its response.
-    pub(crate) fn with_appends(
-        &mut self,
-        window: &'w Window,
-        request: &Request,
-        appends: &'w [AppendJoin],
-        parts: &mut StageBuilder,
-    ) {
+    pub(super) fn with_appends(&mut self) {
         let read = self.read.map(|read| read.end.max(self.served_from));
         let mut from = read.unwrap_or(self.served_from);
         let mut begun = None;
-        for AppendJoin { op, .. } in appends {
-            let (start, end) = self.append(window, op, from, parts);
+        for AppendJoin { op, .. } in self.appends {
+            let (start, end) = self.append(op, from);
             begun = begun.or(Some((start, op)));
             from = from.max(end);
         }
-        if let Some(last) =
-            appends.last().filter(|last| is_answered_by_its_handler(window, request, &last.op))
-        {
-            from = self.watermark(window, &last.op, from, parts);
+        if let Some(last) = self.appends.last().filter(|last| self.is_answered_by_its_handler(&last.op)) {
+            from = self.watermark(&last.op, from);
         }
         if let (Some(read), Some((begun, first))) = (read, begun) {
-            let handed_on = self.hand_on(window, begun, parts).unwrap_or(read).max(read);
-            let taken = taken(window, first.tid, handed_on, begun);
+            let handed_on = self.hand_on(begun).unwrap_or(read).max(read);
+            let taken = taken(self.window, first.tid, handed_on, begun);
             self.taken = Some(taken);
-            parts.take(Stage::Queue, handed_on, taken);
-            parts.take(Stage::Handler, taken, from);
+            self.take(Stage::Queue, handed_on, taken);
+            self.take(Stage::Handler, taken, from);
         }
         self.local_end = Some(from);
-        self.after_local(window, request, appends, parts);
+        self.after_local(from);
     }
 
     /// An append of the request's thread, what came before it and what came after, in the order of time: when the
     /// thread is known to have been at work on it first, and last.
-    fn append(
-        &mut self,
-        window: &'w Window,
-        op: &'w Arc<FileOp>,
-        from: Nanos,
-        parts: &mut StageBuilder,
-    ) -> (Nanos, Nanos) {
+    fn append(&mut self, op: &'w Arc<FileOp>, from: Nanos) -> (Nanos, Nanos) {
+        let window = self.window;
         let mut begun = op.start;
         for blocked in locks::waits_before(window, op, from) {
-            begun = begun.min(blocked.start);
-            parts.take(Stage::Lock, blocked.start, blocked.end.min(self.answered));
+            begun = begun.min(blocked.span.start);
+            self.take(Stage::Lock, blocked.span.start, blocked.span.end.min(self.answered));
             self.locks.push(blocked);
         }
         for earlier in holders::before_append(window, op).filter(|earlier| earlier.start >= from) {
             begun = begun.min(earlier.start);
-            self.operation(Stage::Handler, LockHold::without_after(window, earlier), parts);
+            self.operation(Stage::Handler, LockHold::without_after(window, earlier));
         }
         let hold = LockHold::of(window, op, self.answered);
         let end = hold.end();
         let later: Vec<_> = holders::after_append(window, op, &hold, self.answered).collect();
-        self.operation(Stage::Append, hold, parts);
+        self.operation(Stage::Append, hold);
         let last = later.last().map_or(end, |last| last.end.max(end));
         for later in later {
-            self.operation(Stage::Handler, LockHold::without_after(window, later), parts);
+            self.operation(Stage::Handler, LockHold::without_after(window, later));
         }
         (begun, last.min(self.answered))
     }
 
     /// After an append its handler raises the high watermark, under the log's lock: until when.
-    fn watermark(&mut self, window: &'w Window, op: &FileOp, from: Nanos, parts: &mut StageBuilder) -> Nanos {
-        let Some(blocked) = locks::wait_after_append(window, op, from, self.answered) else { return from };
-        let end = blocked.end;
-        parts.take(Stage::Lock, blocked.start, end);
+    fn watermark(&mut self, op: &FileOp, from: Nanos) -> Nanos {
+        let span = TimeSpan::new(from, self.answered);
+        let Some(blocked) = locks::wait_after_append(self.window, op, span) else { return from };
+        let TimeSpan { start, end } = blocked.span;
+        self.take(Stage::Lock, start, end);
         self.locks.push(blocked);
         end
     }
 
     /// After the write the handler was still at work on this request: it had not answered yet.
-    fn operation(&mut self, stage: Stage, hold: LockHold<'w>, parts: &mut StageBuilder) {
-        parts.take(stage, hold.op.start, hold.op.end.min(self.answered));
-        parts.take(Stage::Handler, hold.op.end, hold.end().min(self.answered));
+    fn operation(&mut self, stage: Stage, hold: LockHold<'w>) {
+        self.take(stage, hold.op.start, hold.op.end.min(self.answered));
+        self.take(Stage::Handler, hold.op.end, hold.end().min(self.answered));
         self.operations.push(hold);
     }
-}
 
-/// Whether its response comes from the handler that appended, and not from who served a follower's fetch.
-fn is_answered_by_its_handler(window: &Window, request: &Request, append: &FileOp) -> bool {
-    let followed = || append.topic_partition.as_ref().is_some_and(|name| window.followers.any(name));
-    request.acks == Some(1) || (request.acks == Some(-1) && !followed())
+    /// Whether its response comes from the handler that appended, and not from who served a follower's fetch.
+    fn is_answered_by_its_handler(&self, append: &FileOp) -> bool {
+        let followers = &self.window.followers;
+        let followed = || append.topic_partition.as_ref().is_some_and(|name| followers.any(name));
+        self.request.acks == Some(1) || (self.request.acks == Some(-1) && !followed())
+    }
 }
 
 /// When a thread that began to work on files or locks for a request at `begun` can have taken it, which had been read at
 /// `read`.
-pub(crate) fn taken(window: &Window, tid: Tid, read: Nanos, begun: Nanos) -> Nanos {
-    let Some(past) = window.thread(tid) else { return read };
-    let operation = past.file_ops.ended_by(begun).next().map(|op| occupied_until(window, op, begun));
-    let wait = past.lock_waits.ended_by(begun).next().map(|wait| wait.end);
+fn taken(window: &Window, tid: Tid, read: Nanos, begun: Nanos) -> Nanos {
+    let operation = window.file_ops.of(&tid).ended_by(begun).next();
+    let operation = operation.map(|op| occupied_until(window, op, begun));
+    let wait = window.lock_waits.of(&tid).ended_by(begun).next().map(|wait| wait.end);
     let free = operation.max(wait).unwrap_or(read);
     free.max(read).min(begun.max(read))
 }
 
-fn occupied_until(window: &Window, op: &FileOp, begun: Nanos) -> Nanos {
+/// Until when an operation of a handler keeps it, before `begun`.
+pub(crate) fn occupied_until(window: &Window, op: &FileOp, begun: Nanos) -> Nanos {
     if is_append(op) { LockHold::of(window, op, begun).end() } else { op.end }
 }
 
@@ -136,20 +122,18 @@ fn occupied_until(window: &Window, op: &FileOp, begun: Nanos) -> Nanos {
 const AT_ONCE: Nanos = Nanos::from_millis(1);
 /// Shorter calls are what a round is made of.
 const MIN_LONG_CALL: Nanos = Nanos::from_millis(1);
-/// One sample may have hit it by chance.
-const MIN_SAMPLES: usize = 2;
 
 /// When it was handed on, at the earliest, if it was worked on from `begun` on: the end of the read, or of what the
 /// thread went on with at once, long calls or work on the CPU without any call.
-pub(crate) fn handed_on(window: &Window, read: SocketCall, begun: Nanos) -> Nanos {
+fn handed_on(window: &Window, read: SocketCall, begun: Nanos) -> Nanos {
     let mut handed = read.end;
     let mut cursor = read.end;
-    for call in window.sockets.of_thread(read.tid, read.end, begun) {
+    for call in window.sockets.of_thread(read.tid, TimeSpan::new(read.end, begun)) {
         if call.start - cursor > AT_ONCE {
             break;
         }
         cursor = cursor.max(call.end);
-        if call.end - call.start >= MIN_LONG_CALL {
+        if call.span().length() >= MIN_LONG_CALL {
             handed = handed.max(call.end);
         }
     }
@@ -158,12 +142,12 @@ pub(crate) fn handed_on(window: &Window, read: SocketCall, begun: Nanos) -> Nano
 
 /// Until when it is known to have computed without a call, from right after the last one on.
 fn computed_until(window: &Window, tid: Tid, from: Nanos, begun: Nanos) -> Nanos {
-    let next_call =
-        window.sockets.of_thread(tid, from, begun).map(|call| call.start).find(|start| *start > from);
-    let until = next_call.unwrap_or(begun).min(begun);
-    let spans: Vec<(Nanos, Nanos)> = window.sockets.on_cpu(tid, from, until).collect();
-    let seen: Nanos = spans.iter().map(|(start, end)| (*end).min(until) - (*start).max(from)).sum();
-    let last = spans.last().map_or(from, |(_, end)| (*end).min(until));
-    let at_work = spans.len() >= MIN_SAMPLES && seen.0.saturating_mul(4) > (last - from).0;
+    let mut calls = window.sockets.of_thread(tid, TimeSpan::new(from, begun)).map(|call| call.start);
+    let until = calls.find(|start| *start > from).unwrap_or(begun).min(begun);
+    let span = TimeSpan::new(from, until);
+    let samples: Vec<TimeSpan> = window.sockets.on_cpu(tid, span).map(|sample| sample.within(span)).collect();
+    let seen: Nanos = samples.iter().map(|sample| sample.length()).sum();
+    let last = samples.last().map_or(from, |sample| sample.end);
+    let at_work = samples.len() >= MIN_SAMPLES && seen.0.saturating_mul(4) > (last - from).0;
     if at_work { last } else { from }
 }

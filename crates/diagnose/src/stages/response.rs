@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use model::{FileOp, FileOpKind, Nanos, Partition, Request, SocketOpKind, Stage, TopicPartition};
 
-use crate::joins::AppendJoin;
-use crate::stages::{Breakdown, StageBuilder};
+use crate::stages::Breakdown;
+use crate::time::TimeSpan;
 use crate::window::requests::FollowerFetch;
 use crate::window::sockets::SocketCall;
-use crate::window::{CLOCK_SLACK, Window};
+use crate::window::{CLOCK_SLACK, Window, connection_of};
 use crate::{joins, waits};
 
 /// What a handler computes after an append until its response is queued, and the network thread until it is written,
@@ -22,9 +22,8 @@ const WORK: Nanos = Nanos::from_millis(3);
 /// A wait for a follower.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
-    pub(crate) start: Nanos,
-    /// When the follower's fetch was complete at the broker.
-    pub(crate) end: Nanos,
+    /// Until the follower's fetch was complete at the broker.
+    pub(crate) span: TimeSpan,
     /// The fetch that ended it.
     pub(crate) fetch: Arc<Request>,
     pub(crate) partition: TopicPartition,
@@ -32,48 +31,59 @@ pub(crate) struct Remote {
 
 impl Breakdown<'_> {
     /// From the last append to the response.
-    pub(crate) fn after_local(
-        &mut self,
-        window: &Window,
-        request: &Request,
-        appends: &[AppendJoin],
-        parts: &mut StageBuilder,
-    ) {
-        let Some(local_end) = self.local_end else { return };
+    pub(super) fn after_local(&mut self, local_end: Nanos) {
+        let (window, request) = (self.window, self.request);
         let written = || request.partitions.iter().filter(|of| joins::is_written(of.error_code, of.bytes));
         let for_all = request.acks == Some(-1);
         if for_all {
-            let waits =
-                written().filter_map(|partition| replicated(window, partition, local_end, self.answered));
-            self.remote = waits.max_by_key(|remote| remote.end);
+            let span = TimeSpan::new(local_end, self.answered);
+            let waits = written().filter_map(|partition| replicated(window, partition, span));
+            self.remote = waits.max_by_key(|remote| remote.span.end);
         }
-        if let Some(remote) = &self.remote {
-            let end = remote.end;
-            parts.take(Stage::Remote, local_end, end);
-            self.respond(parts, end);
-            return;
+        if let Some(TimeSpan { end, .. }) = self.remote.as_ref().map(|remote| remote.span) {
+            self.take(Stage::Remote, local_end, end);
+            return self.respond(end);
         }
         // An append that was not seen may have come later; so may a follower's fetch.
-        let whole = written().count() == appends.len();
+        let whole = written().count() == self.appends.len();
         let alone = !for_all || !written().filter_map(named).any(|name| window.followers.any(&name));
         if (whole && alone) || self.answered - local_end <= WORK {
-            self.respond(parts, local_end);
+            self.respond(local_end);
+        }
+    }
+
+    /// From the first byte on.
+    pub(super) fn leave(&mut self) {
+        let sent = std::mem::take(&mut self.sent);
+        for op in &sent {
+            self.take(Stage::Respond, op.start.max(self.answered), op.end.min(self.end));
+        }
+        self.sent = sent;
+        self.take(Stage::NetworkOut, self.answered, self.end);
+    }
+
+    /// Until the first byte, from the end of the work on.
+    fn respond(&mut self, from: Nanos) {
+        if self.answer.is_some() {
+            self.take(Stage::Respond, from, self.answered);
         }
     }
 }
 
-fn named(partition: &Partition) -> Option<TopicPartition> {
+/// Which partition of which topic, where the topic's name is known.
+pub(crate) fn named(partition: &Partition) -> Option<TopicPartition> {
     Some(TopicPartition { topic: Arc::clone(partition.topic.as_ref()?), partition: partition.partition })
 }
 
 /// Until when followers had to fetch a partition of a request, if any did.
-fn replicated(window: &Window, partition: &Partition, from: Nanos, until: Nanos) -> Option<Remote> {
+fn replicated(window: &Window, partition: &Partition, span: TimeSpan) -> Option<Remote> {
     let name = named(partition)?;
     let records = i64::from(partition.records.or_else(|| records_of(partition))?);
     let next = partition.base_offset.filter(|offset| *offset >= 0)? + records;
-    let FollowerFetch { at, fetch } = window.followers.last_to_reach(&name, next, until + CLOCK_SLACK)?;
-    let end = (*at).clamp(from, until.max(from));
-    Some(Remote { start: from, end, fetch: Arc::clone(fetch), partition: name })
+    let reached = window.followers.last_to_reach(&name, next, span.end + CLOCK_SLACK)?;
+    let FollowerFetch { at, fetch } = reached;
+    let end = (*at).clamp(span.start, span.end.max(span.start));
+    Some(Remote { span: TimeSpan::new(span.start, end), fetch: Arc::clone(fetch), partition: name })
 }
 
 fn records_of(partition: &Partition) -> Option<u32> {
@@ -87,42 +97,26 @@ pub(crate) fn files_sent<'w>(
     answer: Option<SocketCall>,
 ) -> Vec<&'w FileOp> {
     let (Some(answer), Some(end)) = (answer, request.end) else { return Vec::new() };
-    let Some(past) = window.thread(answer.tid) else { return Vec::new() };
     let calls: Vec<SocketCall> = window
         .sockets
-        .writes_within((request.client, request.broker), answer, end)
+        .writes_within(connection_of(request), answer, end)
         .filter(|call| call.kind == SocketOpKind::Sendfile)
         .copied()
         .collect();
     let (Some(first), Some(last)) = (calls.first(), calls.last()) else { return Vec::new() };
     let of_a_call =
         |op: &&FileOp| calls.iter().any(|call| op.start <= call.end && op.end >= call.start - CLOCK_SLACK);
-    let ops = past.file_ops.overlapping(first.start - CLOCK_SLACK, last.end + CLOCK_SLACK).map(|op| &**op);
-    ops.filter(|op| is_sent(op)).filter(of_a_call).filter(|op| from_disk(window, op)).collect()
+    let around = TimeSpan::new(first.start - CLOCK_SLACK, last.end + CLOCK_SLACK);
+    let ops = window.file_ops.of(&answer.tid).overlapping(around).map(|op| &**op);
+    ops.filter(|op| is_read(op)).filter(of_a_call).filter(|op| from_disk(window, op)).collect()
 }
 
-fn is_sent(op: &FileOp) -> bool {
+/// Whether an operation reads a file, or has it sent.
+pub(crate) fn is_read(op: &FileOp) -> bool {
     matches!(op.op, FileOpKind::Sendfile | FileOpKind::Splice | FileOpKind::Read)
 }
 
 /// Whether some of what was read was not in the page cache, or still on its way there.
 fn from_disk(window: &Window, op: &FileOp) -> bool {
     op.disk_bytes.is_some_and(|bytes| bytes > 0) || waits::device_read(window, op).is_some()
-}
-
-impl Breakdown<'_> {
-    /// From the first byte on.
-    pub(crate) fn leave(&mut self, parts: &mut StageBuilder) {
-        for op in &self.sent {
-            parts.take(Stage::Respond, op.start.max(self.answered), op.end.min(self.end));
-        }
-        parts.take(Stage::NetworkOut, self.answered, self.end);
-    }
-
-    /// Until the first byte, from the end of the work on.
-    pub(crate) fn respond(&self, parts: &mut StageBuilder, from: Nanos) {
-        if self.answer.is_some() {
-            parts.take(Stage::Respond, from, self.answered);
-        }
-    }
 }

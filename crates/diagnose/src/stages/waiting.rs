@@ -1,14 +1,14 @@
 //! Requests that the broker keeps because they ask for it, which is not slowness: fetches until there is what they want to
 //! read, members of a group until the others have joined. And the stages of requests that append nothing.
 
-use std::sync::Arc;
-
 use model::api_key::{FETCH, PRODUCE};
 use model::row_summary::RequestTiming;
-use model::{Nanos, Request, Stage, TopicPartition};
+use model::{Nanos, Request, Stage};
 
 use crate::joins;
-use crate::stages::{Breakdown, StageBuilder, served_from};
+use crate::stages::response::named;
+use crate::stages::{Breakdown, served_from};
+use crate::time::{TimeSpan, is_most};
 use crate::window::Window;
 
 /// How long a request took that is nobody's wish; none where the broker kept it on purpose.
@@ -65,8 +65,7 @@ fn patient_until(
 fn appended(window: &Window, request: &Request) -> Option<Nanos> {
     let brought = request.partitions.iter().filter(|partition| partition.bytes > 0);
     let ends = brought.filter_map(|partition| {
-        let name =
-            TopicPartition { topic: Arc::clone(partition.topic.as_ref()?), partition: partition.partition };
+        let name = named(partition)?;
         let mut appends = window.appends.by_base_offset(partition.fetch_offset?);
         appends.find(|op| op.topic_partition.as_ref() == Some(&name)).map(|op| op.end)
     });
@@ -84,26 +83,33 @@ fn behind_a_wait(window: &Window, request: &Request) -> Nanos {
 pub(crate) fn is_kept(window: &Window, request: &Request) -> bool {
     let latency = request.latency().unwrap_or_default();
     let own = readable(window, request).zip(served_from(request)).map(|(until, from)| until - from);
-    request.intended_wait().is_some() || own.is_some_and(|own| own.0.saturating_mul(2) > latency.0)
+    request.intended_wait().is_some() || own.is_some_and(|own| is_most(own, latency))
 }
 
 impl Breakdown<'_> {
+    /// When the broker was to answer, and had not: a fetch may have asked it to wait first.
+    pub(crate) fn wanted(&self) -> TimeSpan {
+        let from = readable(self.window, self.request).unwrap_or(self.served_from);
+        TimeSpan::new(from.clamp(self.served_from, self.answered), self.answered)
+    }
+
     /// A request that appended nothing: what it waited for, and what it was worked on, its time in the queues included.
-    pub(crate) fn without_append(&mut self, window: &Window, request: &Request, parts: &mut StageBuilder) {
+    pub(super) fn without_append(&mut self) {
+        let request = self.request;
         let until = self.answer.map_or(self.served_from, |answer| answer.start);
-        let from = self.hand_on(window, until, parts).map_or(self.served_from, |at| at.max(self.served_from));
+        let from = self.hand_on(until).map_or(self.served_from, |at| at.max(self.served_from));
         if request.api_key == PRODUCE
             && request.partitions.iter().any(|of| joins::is_written(of.error_code, of.bytes))
         {
             return;
         }
         if request.intended_wait().is_some() {
-            parts.take(Stage::Remote, from, self.answered);
-        } else if let Some(until) = readable(window, request) {
-            parts.take(Stage::Remote, from, until);
+            self.take(Stage::Remote, from, self.answered);
+        } else if let Some(until) = readable(self.window, request) {
+            self.take(Stage::Remote, from, until);
         }
         if self.read.is_some() && self.answer.is_some() {
-            parts.take(Stage::Handler, from, self.answered);
+            self.take(Stage::Handler, from, self.answered);
         }
     }
 }

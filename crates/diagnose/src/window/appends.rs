@@ -12,6 +12,8 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::{FileOp, Nanos};
 
+use crate::time::Span;
+
 /// What identifies the batch of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
@@ -21,26 +23,14 @@ pub(crate) struct Keys {
 }
 
 /// What can be found by its batch.
-pub(crate) trait Append {
+pub(crate) trait Append: Span {
     /// Of its batch; without a batch head there is nothing to find it by.
     fn keys(&self) -> Option<Keys>;
-    /// When it began.
-    fn start(&self) -> Nanos;
-    /// When it ended.
-    fn end(&self) -> Nanos;
 }
 
 impl Append for Arc<FileOp> {
     fn keys(&self) -> Option<Keys> {
         self.batch.map(|batch| Keys { crc: batch.crc, bytes: batch.bytes, base_offset: batch.base_offset })
-    }
-
-    fn start(&self) -> Nanos {
-        self.start
-    }
-
-    fn end(&self) -> Nanos {
-        self.end
     }
 }
 
@@ -94,7 +84,7 @@ impl<T: Append> Appends<T> {
             offsets.push(base_offset, number);
         }
         let before = same_crc.and_then(|number| self.at(number)).map(|before| before.last_end);
-        let last_end = before.map_or(append.end(), |before| before.max(append.end()));
+        let last_end = before.map_or(append.span().end, |before| before.max(append.span().end));
         self.kept.push_back(Entry { append, same_crc, last_end });
     }
 
@@ -128,7 +118,7 @@ impl<T: Append> Appends<T> {
     /// Forgets what ended before that.
     #[expect(clippy::expect_used, reason = "`insert` keeps no other")]
     pub(crate) fn forget(&mut self, horizon: Nanos) {
-        while let Some(first) = self.kept.front().filter(|first| first.append.end() < horizon) {
+        while let Some(first) = self.kept.front().filter(|first| first.append.span().end < horizon) {
             let keys = first.append.keys().expect("an append without a batch head is not kept");
             forget(&mut self.by_crc, &keys.crc, self.forgotten);
             if let Some(offsets) = self.by_base_offset.get_mut() {
@@ -162,19 +152,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{Append, Appends, Keys};
+    use crate::time::{Span, TimeSpan};
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct NumberedAppend(i64, i64);
 
+    impl Span for NumberedAppend {
+        fn span(&self) -> TimeSpan {
+            TimeSpan::new(Nanos(self.0), Nanos(self.0))
+        }
+    }
+
     impl Append for NumberedAppend {
         fn keys(&self) -> Option<Keys> {
             Some(Keys { crc: 0, bytes: 0, base_offset: self.1 })
-        }
-        fn start(&self) -> Nanos {
-            Nanos(self.0)
-        }
-        fn end(&self) -> Nanos {
-            Nanos(self.0)
         }
     }
 

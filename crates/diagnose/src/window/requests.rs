@@ -10,6 +10,8 @@ use ahash::RandomState;
 use model::api_key::{FETCH, PRODUCE};
 use model::{Nanos, Request, TopicPartition};
 
+use crate::window::timeline::{forget_first, insert_sorted};
+
 /// A follower had told the leader that it has a partition up to some offset.
 #[derive(Clone, Debug)]
 pub(crate) struct FollowerFetch {
@@ -34,8 +36,8 @@ impl Followers {
             let key = TopicPartition { topic: Arc::clone(topic), partition: partition.partition };
             let fetches = self.0.entry(key).or_default().entry(Arc::clone(follower)).or_default();
             let at = request.arrival_end;
-            let later = fetches.iter().rev().take_while(|(_, kept)| kept.at > at).count();
-            fetches.insert(fetches.len() - later, (offset, FollowerFetch { at, fetch: Arc::clone(request) }));
+            let fetch = FollowerFetch { at, fetch: Arc::clone(request) };
+            insert_sorted(fetches, (offset, fetch), |(_, fetch)| fetch.at);
         }
     }
 
@@ -63,9 +65,7 @@ impl Followers {
     pub(crate) fn forget(&mut self, horizon: Nanos) {
         self.0.retain(|_, followers| {
             followers.retain(|_, fetches| {
-                while fetches.front().is_some_and(|(_, reached)| reached.at < horizon) {
-                    fetches.pop_front();
-                }
+                forget_first(fetches, |(_, reached)| reached.at < horizon);
                 !fetches.is_empty()
             });
             !followers.is_empty()

@@ -4,16 +4,15 @@
 //! moment on: sequence numbers wrap, and two connections may have the same ends one after the other.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ahash::RandomState;
 use model::{CpuSample, Nanos, SocketOp, SocketOpKind, Tid};
 
+use crate::time::{Span, TimeSpan};
+use crate::window::Connection;
 use crate::window::search::CachedSearch;
-
-/// Both ends of a connection: client, broker.
-type Connection = (SocketAddr, SocketAddr);
+use crate::window::timeline::{forget_first, insert_sorted};
 
 /// A call is looked for among this many around the moment at which it is expected.
 const MAX_STEPS: usize = 4_096;
@@ -90,8 +89,8 @@ impl Sockets {
     }
 
     /// The stretches that samples of a thread on a CPU stand for, around each moment.
-    pub(crate) fn on_cpu(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = (Nanos, Nanos)> {
-        self.threads.get(&tid).into_iter().flat_map(move |thread| thread.samples.on_cpu(start, end))
+    pub(crate) fn on_cpu(&self, tid: Tid, span: TimeSpan) -> impl Iterator<Item = TimeSpan> {
+        self.threads.get(&tid).into_iter().flat_map(move |thread| thread.samples.on_cpu(span))
     }
 
     /// The read that took a byte of this number off a connection, near a moment.
@@ -111,18 +110,18 @@ impl Sockets {
         from: SocketCall,
         until: Nanos,
     ) -> impl Iterator<Item = &SocketCall> {
-        let streams = self.connections.get(&connection).into_iter();
-        streams
-            .flat_map(move |streams| streams.writes.kept.range(streams.writes.first_after(from.start)..))
+        let writes = self.connections.get(&connection).into_iter().map(|streams| &streams.writes);
+        writes
+            .flat_map(move |writes| writes.kept.range(writes.first_after(from.start)..))
             .take_while(move |call| call.start < until)
     }
 
     /// A thread's calls that share time with a stretch, in the order of their ends; none of a thread that made none.
-    pub(crate) fn of_thread(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = &SocketCall> {
-        let calls = self.threads.get(&tid).into_iter();
+    pub(crate) fn of_thread(&self, tid: Tid, span: TimeSpan) -> impl Iterator<Item = &SocketCall> {
+        let calls = self.threads.get(&tid).into_iter().map(|thread| &thread.calls);
         calls
-            .flat_map(move |thread| thread.calls.kept.range(thread.calls.first_after(start)..))
-            .take_while(move |call| call.start < end)
+            .flat_map(move |calls| calls.kept.range(calls.first_after(span.start)..))
+            .take_while(move |call| call.start < span.end)
     }
 
     /// When the first call began between two moments, whichever thread made it.
@@ -142,29 +141,23 @@ impl Sockets {
     }
 
     pub(crate) fn forget(&mut self, horizon: Nanos) {
-        self.connections.retain(|_, streams| {
-            streams.reads.forget(horizon);
-            streams.writes.forget(horizon);
-            !streams.reads.kept.is_empty() || !streams.writes.kept.is_empty()
-        });
+        self.connections.retain(|_, streams| streams.reads.forget(horizon) | streams.writes.forget(horizon));
         self.threads.retain(|_, thread| {
-            thread.calls.forget(horizon);
             thread.samples.forget(horizon);
-            !thread.calls.kept.is_empty()
+            thread.calls.forget(horizon)
         });
     }
 }
 
 impl CallTimeline {
     fn insert(&mut self, call: SocketCall) {
-        let later = self.kept.iter().rev().take_while(|kept| kept.end > call.end).count();
-        self.kept.insert(self.kept.len() - later, call);
+        insert_sorted(&mut self.kept, call, |call| call.end);
     }
 
-    fn forget(&mut self, horizon: Nanos) {
-        while self.kept.front().is_some_and(|call| call.end < horizon) {
-            self.kept.pop_front();
-        }
+    /// Whether any is left.
+    fn forget(&mut self, horizon: Nanos) -> bool {
+        forget_first(&mut self.kept, |call| call.end < horizon);
+        !self.kept.is_empty()
     }
 
     /// When the first began after `time`: a thread's calls begin in the order in which they end.
@@ -206,6 +199,12 @@ enum Place {
     After,
 }
 
+impl Span for SocketCall {
+    fn span(&self) -> TimeSpan {
+        TimeSpan::new(self.start, self.end)
+    }
+}
+
 impl SocketCall {
     /// How many bytes a call that began before a number had yet to move until then.
     pub(crate) fn left_until(&self, number: u32) -> u32 {
@@ -230,7 +229,7 @@ impl SocketCall {
 }
 
 /// One sample may have hit a thread by chance.
-const MIN_SAMPLES: usize = 2;
+pub(crate) const MIN_SAMPLES: usize = 2;
 /// A thread that was found on a CPU for this share of a stretch was at work for all of it: what the samples do not show
 /// is what others had of the CPUs. A quarter.
 const WORK_SHARE: i64 = 4;
@@ -245,30 +244,26 @@ impl CpuSamples {
     }
 
     /// The stretches that those near a stretch stand for.
-    pub(crate) fn on_cpu(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = (Nanos, Nanos)> {
+    pub(crate) fn on_cpu(&self, TimeSpan { start, end }: TimeSpan) -> impl Iterator<Item = TimeSpan> {
         let half = |period: Nanos| Nanos(period.0 / 2);
         let first = self.0.partition_point(|&(at, period)| at + half(period) <= start);
         self.0
             .range(first..)
-            .map(move |&(at, period)| (at - half(period), at + half(period)))
-            .take_while(move |&(from, _)| from < end)
+            .map(move |&(at, period)| TimeSpan::new(at - half(period), at + half(period)))
+            .take_while(move |sample| sample.start < end)
     }
 
     /// Whether the thread was at work all along a stretch of which so much is not known otherwise.
-    pub(crate) fn show_work(&self, start: Nanos, end: Nanos, unknown: Nanos) -> bool {
-        let parts = self.on_cpu(start, end).map(|(from, until)| until.min(end) - from.max(start));
+    pub(crate) fn show_work(&self, span: TimeSpan, unknown: Nanos) -> bool {
+        let parts = self.on_cpu(span).map(|sample| sample.within(span).length());
         let (count, time) = parts.fold((0, Nanos::ZERO), |(count, time), part| (count + 1, time + part));
         count >= MIN_SAMPLES && time.0.saturating_mul(WORK_SHARE) >= unknown.0
     }
 
-    pub(crate) fn forget(&mut self, horizon: Nanos) {
-        while self.0.front().is_some_and(|(at, _)| *at < horizon) {
-            self.0.pop_front();
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Whether any is left.
+    pub(crate) fn forget(&mut self, horizon: Nanos) -> bool {
+        forget_first(&mut self.0, |(at, _)| *at < horizon);
+        !self.0.is_empty()
     }
 }
 
@@ -277,6 +272,7 @@ mod tests {
     use model::{Nanos, SocketOp, SocketOpKind};
 
     use super::Sockets;
+    use crate::time::TimeSpan;
 
     fn op(tid: u32, start: i64, first: u32, bytes: u32) -> SocketOp {
         SocketOp {
@@ -338,7 +334,8 @@ mod tests {
             sockets.push(&op(7, start, start as u32, 10));
         }
         let starts = |sockets: &Sockets| {
-            sockets.of_thread(7, Nanos(5), Nanos(35)).map(|call| call.start.0).collect::<Vec<_>>()
+            let near = TimeSpan::new(Nanos(5), Nanos(35));
+            sockets.of_thread(7, near).map(|call| call.start.0).collect::<Vec<_>>()
         };
         assert_eq!(starts(&sockets), [10, 20, 30]);
         let first_begun = |after| sockets.first_begun(Nanos(after), Nanos(40)).map(|at| at.0);

@@ -3,11 +3,13 @@
 //! The index is of the events that began before everything that ended after them: what comes after the last of these
 //! that began before the end of a stretch, began after it. So a look-up costs as much as it finds.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 
+use ahash::RandomState;
 use model::Nanos;
 
-use crate::window::Span;
+use crate::time::{Span, TimeSpan};
 use crate::window::search::CachedSearch;
 
 /// Events in the order of their ends; the order does not depend on how they came.
@@ -25,14 +27,13 @@ pub(crate) struct Timeline<T> {
 /// An event with its ends beside it: many are looked at for one that is found.
 #[derive(Debug)]
 struct Entry<T> {
-    end: Nanos,
-    start: Nanos,
+    span: TimeSpan,
     event: T,
 }
 
 impl<T: Span> Entry<T> {
     fn place(&self) -> (Nanos, Nanos, u64) {
-        (self.end, self.start, self.event.tie())
+        (self.span.end, self.span.start, self.event.tie())
     }
 }
 
@@ -63,15 +64,15 @@ impl<T> Timeline<T> {
     }
 
     /// What shares more than a point with the stretch, in the order of its ends.
-    pub(crate) fn overlapping(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &T> {
+    pub(crate) fn overlapping(&self, TimeSpan { start, end }: TimeSpan) -> impl Iterator<Item = &T> {
         let first = self.first_after(start);
         let past = self.past_begun_before(end).max(first);
-        self.kept.range(first..past).filter(move |kept| kept.start < end).map(|kept| &kept.event)
+        self.kept.range(first..past).filter(move |kept| kept.span.start < end).map(|kept| &kept.event)
     }
 
     /// The place of the first that ended after `time`.
     fn first_after(&self, time: Nanos) -> usize {
-        self.near.0.partition_point(&self.kept, |kept| kept.end <= time)
+        self.near.0.partition_point(&self.kept, |kept| kept.span.end <= time)
     }
 
     /// The place after the last that began before `time`.
@@ -88,21 +89,23 @@ impl<T> Timeline<T> {
             self.first_begun.pop_back();
         }
         for (number, kept) in (first..).zip(self.kept.range(from..)) {
-            while self.first_begun.back().is_some_and(|(_, start)| *start >= kept.start) {
+            while self.first_begun.back().is_some_and(|(_, start)| *start >= kept.span.start) {
                 self.first_begun.pop_back();
             }
-            self.first_begun.push_back((number, kept.start));
+            self.first_begun.push_back((number, kept.span.start));
         }
+    }
+
+    pub(crate) fn forget(&mut self, horizon: Nanos) {
+        self.forgotten += forget_first(&mut self.kept, |kept| kept.span.end < horizon);
+        let forgotten = self.forgotten;
+        forget_first(&mut self.first_begun, |(number, _)| *number < forgotten);
     }
 }
 
 impl<T: Span> Timeline<T> {
     pub(crate) fn insert(&mut self, event: T) {
-        let kept = Entry { end: event.end(), start: event.start(), event };
-        let place = kept.place();
-        let later = self.kept.iter().rev().take_while(|kept| kept.place() > place).count();
-        let at = self.kept.len() - later;
-        self.kept.insert(at, kept);
+        let at = insert_sorted(&mut self.kept, Entry { span: event.span(), event }, Entry::place);
         self.index(at);
     }
 
@@ -111,23 +114,80 @@ impl<T: Span> Timeline<T> {
         let at = self.kept.iter().position(|kept| is_it(&kept.event))?;
         let taken = self.kept.remove(at)?;
         // One that went on longer than those before it may have kept them out of the index.
-        self.reindex();
+        self.first_begun.clear();
+        self.index(0);
         Some(taken.event)
+    }
+}
+
+/// Inserts what mostly belongs at the end behind all that is not greater; where that was.
+pub(crate) fn insert_sorted<T, K: PartialOrd>(of: &mut VecDeque<T>, new: T, key: impl Fn(&T) -> K) -> usize {
+    let later = of.iter().rev().take_while(|kept| key(kept) > key(&new)).count();
+    let at = of.len() - later;
+    of.insert(at, new);
+    at
+}
+
+/// Forgets the first as far as all before them are old; how many.
+pub(crate) fn forget_first<T>(of: &mut VecDeque<T>, is_old: impl Fn(&T) -> bool) -> u64 {
+    let kept = of.len();
+    while of.front().is_some_and(&is_old) {
+        of.pop_front();
+    }
+    (kept - of.len()) as u64
+}
+
+/// Timelines by a key: a thread, a device, a connection.
+#[derive(Debug)]
+pub(crate) struct Timelines<K, T> {
+    timelines: HashMap<K, Timeline<T>, RandomState>,
+    /// That of a key of which nothing is kept.
+    nothing: Timeline<T>,
+}
+
+impl<K, T> Default for Timelines<K, T> {
+    fn default() -> Self {
+        Self { timelines: HashMap::default(), nothing: Timeline::default() }
+    }
+}
+
+impl<K: Eq + Hash, T> Timelines<K, T> {
+    pub(crate) fn of(&self, key: &K) -> &Timeline<T> {
+        self.timelines.get(key).unwrap_or(&self.nothing)
+    }
+
+    pub(crate) fn has(&self, key: &K) -> bool {
+        self.timelines.contains_key(key)
+    }
+
+    /// Those of all keys, in no order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Timeline<T>> {
+        self.timelines.values()
+    }
+
+    /// How many events are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.all().map(Timeline::len).sum()
     }
 
     pub(crate) fn forget(&mut self, horizon: Nanos) {
-        while self.kept.front().is_some_and(|kept| kept.end < horizon) {
-            self.kept.pop_front();
-            self.forgotten += 1;
-        }
-        while self.first_begun.front().is_some_and(|(number, _)| *number < self.forgotten) {
-            self.first_begun.pop_front();
+        self.timelines.retain(|_, timeline| {
+            timeline.forget(horizon);
+            !timeline.is_empty()
+        });
+    }
+}
+
+impl<K: Clone + Eq + Hash, T: Span> Timelines<K, T> {
+    pub(crate) fn insert(&mut self, key: &K, event: T) {
+        match self.timelines.get_mut(key) {
+            Some(timeline) => timeline.insert(event),
+            None => self.of_mut(key).insert(event),
         }
     }
 
-    fn reindex(&mut self) {
-        self.first_begun.clear();
-        self.index(0);
+    pub(crate) fn of_mut(&mut self, key: &K) -> &mut Timeline<T> {
+        self.timelines.entry(key.clone()).or_default()
     }
 }
 
@@ -136,30 +196,30 @@ const MAX_GAP: Nanos = Nanos::from_millis(1_000);
 
 /// Episodes, in order and apart from each other.
 #[derive(Debug, Default)]
-pub(crate) struct Episodes(VecDeque<(Nanos, Nanos)>);
+pub(crate) struct Episodes(VecDeque<TimeSpan>);
 
 impl Episodes {
     /// Takes a stretch of the trouble.
-    pub(crate) fn add(&mut self, start: Nanos, end: Nanos) {
-        let mut whole = (start, end.max(start));
-        let first = self.0.partition_point(|&(_, ended)| ended + MAX_GAP < whole.0);
-        while let Some(&(from, until)) = self.0.get(first).filter(|(from, _)| *from <= whole.1 + MAX_GAP) {
-            whole = (whole.0.min(from), whole.1.max(until));
+    pub(crate) fn add(&mut self, TimeSpan { start, end }: TimeSpan) {
+        let mut whole = TimeSpan::new(start, end.max(start));
+        let first = self.0.partition_point(|episode| episode.end + MAX_GAP < whole.start);
+        while let Some(&next) = self.0.get(first).filter(|next| next.start <= whole.end + MAX_GAP) {
+            whole = TimeSpan::new(whole.start.min(next.start), whole.end.max(next.end));
             self.0.remove(first);
         }
         self.0.insert(first, whole);
     }
 
     /// When the episode began that the stretch is of.
-    pub(crate) fn began(&self, start: Nanos, end: Nanos) -> Option<Nanos> {
-        let at = self.0.partition_point(|&(_, ended)| ended < start);
-        self.0.get(at).filter(|(from, _)| *from <= end).map(|&(from, _)| from)
+    pub(crate) fn began(&self, TimeSpan { start, end }: TimeSpan) -> Option<Nanos> {
+        let at = self.0.partition_point(|episode| episode.end < start);
+        self.0.get(at).filter(|episode| episode.start <= end).map(|episode| episode.start)
     }
 
-    pub(crate) fn forget(&mut self, horizon: Nanos) {
-        while self.0.front().is_some_and(|&(_, ended)| ended < horizon) {
-            self.0.pop_front();
-        }
+    /// Forgets those that ended before that; whether any is left.
+    pub(crate) fn forget(&mut self, horizon: Nanos) -> bool {
+        forget_first(&mut self.0, |episode| episode.end < horizon);
+        !self.0.is_empty()
     }
 }
 
@@ -169,6 +229,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{Episodes, MAX_GAP, Timeline};
+    use crate::time::TimeSpan;
 
     fn event(start: i64, length: i64) -> Loss {
         let (start, end) = (Nanos(start), Nanos(start + length));
@@ -211,7 +272,7 @@ mod tests {
             prop_assert_eq!((timeline.len(), timeline.is_empty()), (expected.len(), expected.is_empty()));
             for (start, end) in asked {
                 let shares = expected.iter().filter(|(until, from)| *until > start && *from < end).copied();
-                prop_assert_eq!(spans(timeline.overlapping(Nanos(start), Nanos(end))), shares.collect::<Vec<_>>());
+                prop_assert_eq!(spans(timeline.overlapping(TimeSpan::new(Nanos(start), Nanos(end)))), shares.collect::<Vec<_>>());
                 let after = expected.iter().filter(|(until, _)| *until > start).copied();
                 prop_assert_eq!(spans(timeline.ended_after(Nanos(start))), after.collect::<Vec<_>>());
                 let by = expected.iter().rev().filter(|(until, _)| *until <= start).copied();
@@ -224,19 +285,23 @@ mod tests {
         Nanos::from_millis(n)
     }
 
+    fn stretch(start: i64, end: i64) -> TimeSpan {
+        TimeSpan::new(ms(start), ms(end))
+    }
+
     #[test]
     fn what_is_close_is_one_episode_whose_start_stays() {
         let mut episodes = Episodes::default();
         for (start, end) in [(0, 100), (900, 1_500), (2_500, 2_600), (9_000, 9_100)] {
-            episodes.add(ms(start), ms(end));
+            episodes.add(stretch(start, end));
         }
-        assert_eq!(episodes.began(ms(2_550), ms(2_560)), Some(ms(0)));
-        assert_eq!(episodes.began(ms(9_050), ms(9_200)), Some(ms(9_000)));
-        assert_eq!(episodes.began(ms(5_000), ms(5_100)), None);
-        episodes.forget(ms(2_000));
-        assert_eq!(episodes.began(ms(2_550), ms(2_560)), Some(ms(0)), "it is not over");
-        episodes.forget(ms(5_000));
-        assert_eq!(episodes.began(ms(2_550), ms(2_560)), None);
+        assert_eq!(episodes.began(stretch(2_550, 2_560)), Some(ms(0)));
+        assert_eq!(episodes.began(stretch(9_050, 9_200)), Some(ms(9_000)));
+        assert_eq!(episodes.began(stretch(5_000, 5_100)), None);
+        assert!(episodes.forget(ms(2_000)));
+        assert_eq!(episodes.began(stretch(2_550, 2_560)), Some(ms(0)), "it is not over");
+        assert!(episodes.forget(ms(5_000)));
+        assert_eq!(episodes.began(stretch(2_550, 2_560)), None);
     }
 
     proptest! {
@@ -245,16 +310,16 @@ mod tests {
         fn the_order_of_arrival_changes_nothing(spans in proptest::collection::vec((0_i64..9_000, 0_i64..900), 0..20)) {
             let mut episodes = Episodes::default();
             for &(start, length) in &spans {
-                episodes.add(ms(start), ms(start + length));
+                episodes.add(stretch(start, start + length));
             }
             let mut sorted = spans.clone();
             sorted.sort_unstable();
-            let mut expected: Vec<(Nanos, Nanos)> = Vec::new();
+            let mut expected: Vec<TimeSpan> = Vec::new();
             for (start, length) in sorted {
-                let (start, end) = (ms(start), ms(start + length));
-                match expected.last_mut().filter(|last| start <= last.1 + MAX_GAP) {
-                    Some(last) => last.1 = last.1.max(end),
-                    None => expected.push((start, end)),
+                let span = stretch(start, start + length);
+                match expected.last_mut().filter(|last| span.start <= last.end + MAX_GAP) {
+                    Some(last) => last.end = last.end.max(span.end),
+                    None => expected.push(span),
                 }
             }
             prop_assert_eq!(episodes.0.into_iter().collect::<Vec<_>>(), expected);

@@ -1,20 +1,19 @@
-//! What went wrong of late beside the broker's own operations: threads that freed memory, waits inside file systems,
-//! connections in trouble, a cgroup out of CPU. Bounded in time as the window is, and what has no end in
-//! number. Does not know whom it hurt.
+//! What went wrong of late beside the broker's own operations: a shortage of memory, a full log of a file system, connections
+//! in trouble, a cgroup out of CPU. Bounded in time as the window is, and what has no end in number. Does not know whom it
+//! hurt.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ahash::RandomState;
 use model::api_key::ADD_PARTITIONS_TO_TXN;
 use model::{
-    BlockIo, Device, DirtyThrottle, HostSample, HostScope, KernelSpan, Nanos, OffCpu, Reclaim, Request,
-    TcpEvent, TcpEventKind, Tid,
+    BlockIo, HostSample, HostScope, KernelSpan, Nanos, OffCpu, Reclaim, Request, TcpEvent, TcpEventKind, Tid,
 };
 
-use crate::window::Span;
-use crate::window::timeline::{Episodes, Timeline};
+use crate::time::{Span, TimeSpan};
+use crate::window::timeline::{Episodes, Timeline, Timelines};
+use crate::window::{Connection, DeviceNumber};
 
 /// A block request that took so long is one of a slow device; faster ones are how some devices always are.
 const SLOW_IO: Nanos = Nanos::from_millis(10);
@@ -28,47 +27,37 @@ const THROTTLED: &str = "cpu_throttled_ratio";
 /// The function in which XFS waits for room in its log (`fs/xfs/xfs_log.c`).
 pub(crate) const LOG_GRANT: &str = "xlog_grant_head_wait";
 
-/// Both ends of a connection: client, broker.
-type Connection = (SocketAddr, SocketAddr);
+/// What lasts: all that it slowed has one root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Trouble {
+    /// Threads free memory themselves: for a cgroup's limit, or because the host is short of it.
+    Reclaim { memcg: bool },
+    /// Writers are paused.
+    DirtyThrottling,
+    /// Threads have no CPU.
+    NoCpu,
+    /// A cgroup is out of its CPU quota.
+    OutOfQuota,
+    /// A device is slow.
+    SlowDevice(DeviceNumber),
+    /// The log of a file system is full.
+    LogFull(DeviceNumber),
+}
 
 /// The recent past of it.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
-    reclaims: HashMap<Tid, Timeline<Reclaim>, RandomState>,
-    /// Of the whole host's shortage.
-    short: Episodes,
-    /// Of a cgroup's limit.
-    limited: Episodes,
-    pub(crate) throttling: Episodes,
-    pub(crate) no_cpu: Episodes,
+pub(crate) struct Troubles {
+    episodes: HashMap<Trouble, Episodes, RandomState>,
+    pub(crate) reclaims: Timelines<Tid, Reclaim>,
     /// Threads without a CPU.
     pub(crate) without_cpu: Timeline<OffCpu>,
-    devices: HashMap<(u32, u32), DeviceTrouble>,
-    connections: HashMap<Connection, Timeline<TcpEvent>>,
-    unscaled: HashMap<Connection, Nanos>,
+    /// Calls of file systems, by their device.
+    pub(crate) kernel_spans: Timelines<DeviceNumber, KernelSpan>,
+    tcp_events: Timelines<Connection, TcpEvent>,
+    unscaled: HashMap<Connection, Nanos, RandomState>,
     /// Requests to a transaction's coordinator, by the transaction's id.
-    verifications: HashMap<Arc<str>, Timeline<Arc<Request>>>,
+    verifications: Timelines<Arc<str>, Arc<Request>>,
     pub(crate) out_of_quota: Timeline<HostSample>,
-    pub(crate) quota_episodes: Episodes,
-    /// How many are kept of what may come in any number, and some that were forgotten since they were counted.
-    kept: usize,
-}
-
-/// That of one device.
-#[derive(Debug, Default)]
-struct DeviceTrouble {
-    spans: Timeline<KernelSpan>,
-    slow: Episodes,
-    log_full: Episodes,
-}
-
-impl Span for TcpEvent {
-    fn start(&self) -> Nanos {
-        self.at
-    }
-    fn end(&self) -> Nanos {
-        self.at
-    }
 }
 
 /// Whether requests with this key ask a transaction's coordinator.
@@ -76,46 +65,48 @@ pub(crate) fn is_of_transaction(api_key: i16) -> bool {
     api_key == ADD_PARTITIONS_TO_TXN
 }
 
-impl Trouble {
-    pub(crate) fn reclaim(&mut self, reclaim: Reclaim) {
-        let episodes = if reclaim.memcg { &mut self.limited } else { &mut self.short };
-        episodes.add(reclaim.start, reclaim.end);
-        self.kept += 1;
-        self.reclaims.entry(reclaim.tid).or_default().insert(reclaim);
+impl Troubles {
+    /// Takes a stretch of it.
+    pub(crate) fn add(&mut self, trouble: Trouble, span: TimeSpan) {
+        self.episodes.entry(trouble).or_default().add(span);
     }
 
-    pub(crate) fn throttled(&mut self, pause: &DirtyThrottle) {
-        self.throttling.add(pause.start, pause.end);
+    /// When the episode of it began that the stretch is of.
+    pub(crate) fn began(&self, trouble: Trouble, span: TimeSpan) -> Option<Nanos> {
+        self.episodes.get(&trouble)?.began(span)
+    }
+
+    pub(crate) fn reclaim(&mut self, reclaim: Reclaim) {
+        self.add(Trouble::Reclaim { memcg: reclaim.memcg }, reclaim.span());
+        self.reclaims.of_mut(&reclaim.tid).insert(reclaim);
     }
 
     pub(crate) fn off_cpu(&mut self, interval: &OffCpu) {
         let since = if interval.preempted { Some(interval.start) } else { interval.woken };
         if let Some(since) = since.filter(|since| interval.end - *since >= MIN_WAIT_FOR_CPU) {
-            self.no_cpu.add(since, interval.end);
+            self.add(Trouble::NoCpu, TimeSpan::new(since, interval.end));
             self.without_cpu.insert(interval.clone());
         }
     }
 
     pub(crate) fn block_io(&mut self, io: &BlockIo) {
         if io.latency() >= SLOW_IO {
-            self.devices.entry(io.device.number()).or_default().slow.add(io.start, io.end);
+            self.add(Trouble::SlowDevice(io.device.number()), io.span());
         }
     }
 
     pub(crate) fn kernel_span(&mut self, span: KernelSpan) {
-        let Some(device) = &span.device else { return };
-        let past = self.devices.entry(device.number()).or_default();
+        let Some(device) = span.device.as_ref().map(model::Device::number) else { return };
         if &*span.function == LOG_GRANT {
-            past.log_full.add(span.start, span.end);
+            self.add(Trouble::LogFull(device), span.span());
         }
-        past.spans.insert(span);
-        self.kept += 1;
+        self.kernel_spans.insert(&device, span);
     }
 
-    pub(crate) fn tcp(&mut self, trouble: TcpEvent) {
-        let (Some(client), Some(broker)) = (trouble.remote, trouble.local) else { return };
+    pub(crate) fn tcp(&mut self, event: TcpEvent) {
+        let (Some(client), Some(broker)) = (event.remote, event.local) else { return };
         let connection = (client, broker);
-        if trouble.kind == TcpEventKind::NoWindowScaling {
+        if event.kind == TcpEventKind::NoWindowScaling {
             if self.unscaled.len() >= MAX_UNSCALED {
                 // The oldest half goes: a connection that still matters is mostly a new one.
                 let mut times: Vec<Nanos> = self.unscaled.values().copied().collect();
@@ -123,114 +114,54 @@ impl Trouble {
                 let middle = times.get(times.len() / 2).copied().unwrap_or(Nanos::MAX);
                 self.unscaled.retain(|_, at| *at > middle);
             }
-            self.unscaled.insert(connection, trouble.at);
+            self.unscaled.insert(connection, event.at);
         } else {
-            self.connections.entry(connection).or_default().insert(trouble);
-            self.kept += 1;
+            self.tcp_events.insert(&connection, event);
         }
     }
 
     pub(crate) fn request(&mut self, request: &Arc<Request>) {
         if let Some(id) = request.transactional_id.as_ref().filter(|_| is_of_transaction(request.api_key)) {
-            self.verifications.entry(Arc::clone(id)).or_default().insert(Arc::clone(request));
+            self.verifications.insert(id, Arc::clone(request));
         }
     }
 
     pub(crate) fn sample(&mut self, sample: HostSample) {
         if sample.scope == HostScope::Cgroup && &*sample.metric == THROTTLED && sample.value > 0.0 {
-            self.quota_episodes.add(sample.start, sample.end);
+            self.add(Trouble::OutOfQuota, sample.span());
             self.out_of_quota.insert(sample);
         }
     }
 
-    /// What a thread did to free memory within a stretch.
-    pub(crate) fn reclaims(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = &Reclaim> {
-        self.reclaims.get(&tid).into_iter().flat_map(move |past| past.overlapping(start, end))
-    }
-
-    /// What all threads did to free memory within a stretch.
-    pub(crate) fn all_reclaims(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &Reclaim> {
-        self.reclaims.values().flat_map(move |past| past.overlapping(start, end))
-    }
-
-    /// When the shortage of memory began that a stretch is of.
-    pub(crate) fn shortage(&self, memcg: bool, start: Nanos, end: Nanos) -> Option<Nanos> {
-        if memcg { self.limited.began(start, end) } else { self.short.began(start, end) }
-    }
-
-    /// When the device began to be slow.
-    pub(crate) fn slow_device(&self, device: &Device, start: Nanos, end: Nanos) -> Option<Nanos> {
-        self.devices.get(&device.number())?.slow.began(start, end)
-    }
-
-    /// When the file system's log began to be full.
-    pub(crate) fn log_full(&self, device: &Device, start: Nanos, end: Nanos) -> Option<Nanos> {
-        self.devices.get(&device.number())?.log_full.began(start, end)
-    }
-
-    /// Calls of this function for a device's file system within a stretch.
-    pub(crate) fn spans<'w>(
-        &'w self,
-        device: &Device,
-        function: &'w str,
-        start: Nanos,
-        end: Nanos,
-    ) -> impl Iterator<Item = &'w KernelSpan> {
-        let past = self.devices.get(&device.number()).into_iter();
-        past.flat_map(move |past| past.spans.overlapping(start, end))
-            .filter(move |span| &*span.function == function)
-    }
-
     /// What went wrong with a connection within a stretch, in order.
-    pub(crate) fn of_connection(
-        &self,
-        client: SocketAddr,
-        broker: SocketAddr,
-        start: Nanos,
-        end: Nanos,
-    ) -> impl Iterator<Item = &TcpEvent> {
-        let past = self.connections.get(&(client, broker)).into_iter();
-        past.flat_map(move |past| past.ended_after(start - Nanos(1)))
-            .take_while(move |trouble| trouble.at <= end)
+    pub(crate) fn of_connection(&self, of: Connection, span: TimeSpan) -> impl Iterator<Item = &TcpEvent> {
+        let events = self.tcp_events.of(&of).ended_after(span.start - Nanos(1));
+        events.take_while(move |event| event.at <= span.end)
     }
 
     /// Whether a connection has no window scaling, so that it carries 64 KiB a round trip at most.
-    pub(crate) fn is_unscaled(&self, client: SocketAddr, broker: SocketAddr) -> bool {
-        self.unscaled.contains_key(&(client, broker))
+    pub(crate) fn is_unscaled(&self, connection: Connection) -> bool {
+        self.unscaled.contains_key(&connection)
     }
 
     /// What a transaction's coordinator was asked in a stretch: what took most of it.
-    pub(crate) fn verification(&self, id: &str, start: Nanos, end: Nanos) -> Option<&Arc<Request>> {
-        let asked = self.verifications.get(id)?.overlapping(start, end);
-        asked.max_by_key(|request| (request.overlap(start, end), request.arrival))
+    pub(crate) fn verification(&self, id: &Arc<str>, span: TimeSpan) -> Option<&Arc<Request>> {
+        let asked = self.verifications.of(id).overlapping(span);
+        asked.max_by_key(|request| (request.overlap(span), request.arrival))
     }
 
     /// How many events are kept, of what may be many.
     pub(crate) fn len(&self) -> usize {
-        self.kept
+        self.reclaims.len() + self.kernel_spans.len() + self.tcp_events.len()
     }
 
     pub(crate) fn forget(&mut self, horizon: Nanos) {
-        self.reclaims.values_mut().for_each(|past| past.forget(horizon));
-        self.reclaims.retain(|_, past| !past.is_empty());
-        self.short.forget(horizon);
-        self.limited.forget(horizon);
-        self.throttling.forget(horizon);
-        self.no_cpu.forget(horizon);
+        self.episodes.retain(|_, episodes| episodes.forget(horizon));
+        self.reclaims.forget(horizon);
         self.without_cpu.forget(horizon);
-        for past in self.devices.values_mut() {
-            past.spans.forget(horizon);
-            past.slow.forget(horizon);
-            past.log_full.forget(horizon);
-        }
-        self.connections.values_mut().for_each(|past| past.forget(horizon));
-        self.connections.retain(|_, past| !past.is_empty());
-        self.verifications.values_mut().for_each(|past| past.forget(horizon));
-        self.verifications.retain(|_, past| !past.is_empty());
+        self.kernel_spans.forget(horizon);
+        self.tcp_events.forget(horizon);
+        self.verifications.forget(horizon);
         self.out_of_quota.forget(horizon);
-        self.quota_episodes.forget(horizon);
-        self.kept = self.reclaims.values().map(Timeline::len).sum::<usize>()
-            + self.devices.values().map(|past| past.spans.len()).sum::<usize>()
-            + self.connections.values().map(Timeline::len).sum::<usize>();
     }
 }
