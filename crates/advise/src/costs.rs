@@ -140,14 +140,13 @@ fn worth(costs: &Costs, causes: &[Cause], sum: Cost) -> Result<(), NoAdvice> {
         } else {
             format!("none of {} is due to {names}", counted(costs.slow.requests, "slow request"))
         };
-        return Err(NoAdvice::Silent(among));
+        return rule::silent(among);
     }
     if costs.share(sum) < MIN_SHARE {
-        let share = percent(MIN_SHARE);
-        return Err(NoAdvice::Silent(format!(
-            "{names} cost {} in {}, less than {share} of the slow requests' time",
-            sum.time, costs.window
-        )));
+        let (time, window, share) = (sum.time, costs.window, percent(MIN_SHARE));
+        return rule::silent(format!(
+            "{names} cost {time} in {window}, less than {share} of the slow requests' time"
+        ));
     }
     Ok(())
 }

@@ -134,20 +134,14 @@ impl Inputs {
     /// A setting of the kernel.
     pub(crate) fn sysctl(&self, name: &'static str) -> Result<i64, NoAdvice> {
         let all = rule::need("the kernel's settings", &self.surroundings.sysctls)?;
-        all.get(name).copied().ok_or_else(|| NoAdvice::NotKnown {
-            input: name,
-            why: "this kernel has none, or does not show it".into(),
-        })
+        let lacking = || rule::not_known(name, "this kernel has none, or does not show it");
+        all.get(name).copied().map_or_else(lacking, Ok)
     }
 
     /// A setting of the broker where it is known, else a word that says it is not.
     pub(crate) fn shown(&self, name: &'static str, default: &str) -> String {
-        match &self.settings {
-            Ok(settings) => {
-                settings.text(name).map_or_else(|| format!("{default} (the default)"), str::to_owned)
-            }
-            Err(_) => "(not known)".to_owned(),
-        }
+        let Ok(settings) = &self.settings else { return "(not known)".to_owned() };
+        settings.text(name).map_or_else(|| format!("{default} (the default)"), str::to_owned)
     }
 
     /// The devices that partitions are on, as far as they are known: what holds the metadata log alone is none of them.

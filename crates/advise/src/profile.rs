@@ -22,7 +22,7 @@ pub struct Profile {
     functions: HashMap<(Arc<str>, Option<Work>), u64>,
     works: BTreeMap<Work, u64>,
     /// Samples of the JVM's own code without names, whose work is not known.
-    unnamed: u64,
+    pub(crate) unnamed: u64,
     /// Samples of functions that were one too many.
     uncounted: u64,
     /// Frames that only one JVM has.
@@ -142,11 +142,6 @@ impl Profile {
         self.works.get(&work).copied().unwrap_or(0)
     }
 
-    /// Samples in the JVM's own code that has no names here.
-    pub(crate) fn unnamed(&self) -> u64 {
-        self.unnamed
-    }
-
     /// What part of all samples so many are.
     pub fn share(&self, seen: u64) -> f64 {
         if self.seen == 0 { 0.0 } else { seen as f64 / self.seen as f64 }
@@ -214,7 +209,7 @@ mod tests {
             ("GC Thread#3", "[libjvm.so]", 2),
             ("data-plane-kafk", "[libjvm.so]", 1),
         ]);
-        assert_eq!((profile.seen(), profile.of(Work::Collector), profile.unnamed()), (3, 2, 1));
+        assert_eq!((profile.seen(), profile.of(Work::Collector), profile.unnamed), (3, 2, 1));
         assert_eq!(profile.top(1)[0].work, Some(Work::Collector));
         assert_eq!(profile.machine(), None);
     }

@@ -6,6 +6,7 @@ pub(crate) use diagnose::causes::spec::CauseSpec;
 pub use diagnose::causes::spec::{Layer, Scope};
 use model::Known;
 
+use crate::rules::causes;
 use crate::{Cost, Inputs};
 
 /// One rule. All of it but the judgement is text for people, which `--explain` shows.
@@ -28,49 +29,24 @@ pub struct Rule {
     pub(crate) judge: Judge,
 }
 
-/// Evidence and changes of a rule without a cost.
-pub(crate) type Evaluation = Result<(String, Vec<Change>), NoAdvice>;
-
 /// How a rule is applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Judge {
     /// By what a cause cost.
-    Cause(&'static CauseSpec, fn(&Rule, &CauseSpec, &Inputs) -> RuleResult),
-    /// By inputs alone: evidence and changes; no cost is measured.
-    Inputs(fn(&Inputs) -> Evaluation),
-    /// By inputs and costs.
-    Costs(fn(&Rule, &Inputs) -> RuleResult),
+    Cause(&'static CauseSpec),
+    /// By inputs.
+    Inputs(fn(&Inputs) -> RuleResult),
 }
 
 impl Rule {
     /// What it says of some inputs.
     pub fn evaluate(&self, inputs: &Inputs) -> RuleResult {
-        match self.judge {
-            Judge::Cause(spec, judge) => judge(self, spec, inputs),
-            Judge::Costs(judge) => judge(self, inputs),
-            Judge::Inputs(judge) => judge(inputs).map(|(evidence, changes)| self.advise(evidence, changes)),
-        }
-    }
-
-    /// A recommendation without a cost.
-    pub(crate) fn advise(&self, evidence: String, changes: Vec<Change>) -> Recommendation {
-        Recommendation { evidence, changes, cost: None, effect: self.effect.to_owned(), risk: self.risk }
-    }
-
-    /// A recommendation whose gain is at most what it cost; `limit` says what limits that further.
-    pub(crate) fn advise_at(
-        &self,
-        cost: Cost,
-        evidence: String,
-        changes: Vec<Change>,
-        limit: &str,
-    ) -> Recommendation {
-        let effect = if limit.contains("{cost}") {
-            limit.replace("{cost}", &cost.time.to_string())
-        } else {
-            format!("at most the {} that it cost{limit}", cost.time)
-        };
-        Recommendation { cost: Some(cost), effect, ..self.advise(evidence, changes) }
+        let found = match self.judge {
+            Judge::Cause(spec) => causes::judge(spec, inputs),
+            Judge::Inputs(judge) => judge(inputs),
+        }?;
+        let effect = if found.effect.is_empty() { self.effect.to_owned() } else { found.effect };
+        Ok(Recommendation { effect, risk: self.risk, ..found })
     }
 }
 
@@ -91,21 +67,24 @@ pub enum NoAdvice {
     },
 }
 
-impl NoAdvice {
-    /// A condition that does not hold, for this reason.
-    pub(crate) fn silent(why: impl Into<String>) -> Self {
-        Self::Silent(why.into())
-    }
+/// Nothing to advise: a condition does not hold, for this reason.
+pub(crate) fn silent<T>(why: impl Into<String>) -> Result<T, NoAdvice> {
+    Err(NoAdvice::Silent(why.into()))
+}
+
+/// Nothing to advise: an input is not known, for this reason.
+pub(crate) fn not_known<T>(input: &'static str, why: impl Into<Arc<str>>) -> Result<T, NoAdvice> {
+    Err(NoAdvice::NotKnown { input, why: why.into() })
 }
 
 /// Evidence where a condition holds; else the same words say why the rule is silent.
 pub(crate) fn fires(holds: bool, evidence: String) -> Result<String, NoAdvice> {
-    if holds { Ok(evidence) } else { Err(NoAdvice::Silent(evidence)) }
+    if holds { Ok(evidence) } else { silent(evidence) }
 }
 
 /// A value that a rule cannot do without.
 pub(crate) fn need<'k, T>(input: &'static str, known: &'k Known<T>) -> Result<&'k T, NoAdvice> {
-    known.as_ref().map_err(|why| NoAdvice::NotKnown { input, why: Arc::clone(why) })
+    known.as_ref().or_else(|why| not_known(input, Arc::clone(why)))
 }
 
 /// One piece of advice with its evidence.
@@ -121,6 +100,28 @@ pub struct Recommendation {
     pub effect: String,
     /// What it may cost.
     pub risk: &'static str,
+}
+
+/// A recommendation of which no cost was measured, with the effect and the risk that its rule declares.
+pub(crate) fn advise(evidence: impl Into<String>, changes: impl Into<Vec<Change>>) -> Recommendation {
+    Recommendation { evidence: evidence.into(), changes: changes.into(), ..Recommendation::default() }
+}
+
+impl Recommendation {
+    /// The same with what is to be expected.
+    pub(crate) fn with_effect(self, effect: impl Into<String>) -> Self {
+        Self { effect: effect.into(), ..self }
+    }
+
+    /// The same with a gain of at most what it cost; `limit` says what limits that further.
+    pub(crate) fn at(self, cost: Cost, limit: &str) -> Self {
+        let effect = if limit.contains("{cost}") {
+            limit.replace("{cost}", &cost.time.to_string())
+        } else {
+            format!("at most the {} that it cost{limit}", cost.time)
+        };
+        Self { cost: Some(cost), effect, ..self }
+    }
 }
 
 /// One setting.

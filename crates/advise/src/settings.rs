@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::NoAdvice;
+use crate::rule::not_known;
 
 /// Settings by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,10 +67,10 @@ impl Settings {
         let Some(text) = self.text(name) else {
             return Ok(Number { value: default, shown: format!("{default} (the default)") });
         };
-        let value = text.parse().map_err(|_| {
-            let why = format!("server.properties has {:?}, which is no number", shortened(text));
-            NoAdvice::NotKnown { input: name, why: why.into() }
-        })?;
+        let Ok(value) = text.parse() else {
+            let text = text.chars().take(40).collect::<String>();
+            return not_known(name, format!("server.properties has {text:?}, which is no number"));
+        };
         Ok(Number { value, shown: text.to_owned() })
     }
 
@@ -77,10 +78,6 @@ impl Settings {
     pub(crate) fn is_on(&self, name: &str, default: bool) -> bool {
         self.text(name).map_or(default, |text| text.eq_ignore_ascii_case("true"))
     }
-}
-
-fn shortened(text: &str) -> String {
-    text.chars().take(40).collect()
 }
 
 #[cfg(test)]

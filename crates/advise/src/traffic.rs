@@ -29,7 +29,7 @@ pub struct Traffic {
     producers: HashMap<Arc<str>, Producer>,
     /// Producers that were one too many.
     pub uncounted: u64,
-    /// Made with the first request; none where its bounds were refused, which they are not.
+    /// Made with the first request.
     latency_ns: Option<Histogram<u64>>,
     partitions: HashSet<(Arc<str>, i32)>,
 }
@@ -71,6 +71,12 @@ pub struct BufferUse {
     pub bytes_per_second: f64,
 }
 
+#[expect(clippy::expect_used, reason = "its bounds are ours")]
+fn latencies() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3)
+        .expect("an hour is more than 2 ns, and 3 digits are at most 5")
+}
+
 impl Traffic {
     /// Adds a request. Only those that bring records count.
     pub fn add(&mut self, request: &RequestColumns) {
@@ -82,7 +88,8 @@ impl Traffic {
             return;
         }
         if let Some(latency) = request.latency() {
-            self.latency(u64::try_from(latency.0).unwrap_or(0).max(1));
+            let ns = u64::try_from(latency.0).unwrap_or(0).max(1);
+            self.latency_ns.get_or_insert_with(latencies).saturating_record(ns);
         }
         for partition in sent() {
             let Some(topic) = &partition.topic else { continue };
@@ -96,15 +103,6 @@ impl Traffic {
             return;
         }
         self.producers.entry(name).or_default().add(request, sent());
-    }
-
-    fn latency(&mut self, ns: u64) {
-        if self.latency_ns.is_none() {
-            self.latency_ns = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).ok();
-        }
-        if let Some(latencies) = &mut self.latency_ns {
-            latencies.saturating_record(ns);
-        }
     }
 
     /// Producers by their client ids (by their addresses where they have none), the one with the most requests first.
@@ -202,11 +200,6 @@ impl Producer {
             wait: Nanos((self.byte_seconds / self.timed_bytes.max(1) as f64 * 1e9) as i64),
             bytes_per_second: self.timed_bytes as f64 / seconds,
         })
-    }
-
-    /// Its connections.
-    pub fn connections(&self) -> u64 {
-        self.connections.len() as u64
     }
 
     /// Requests a second on each of its connections, from its first to its last; none of a single moment.

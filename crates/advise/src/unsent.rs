@@ -47,10 +47,10 @@ pub(crate) fn read_for_nobody(inputs: &Inputs, kind: FileKind) -> Result<String,
     let kind = kind.as_str();
     match rule::need(Inputs::UNSENT, &inputs.unsent)? {
         Some(unsent) if unsent.kind == kind && unsent.share >= MIN_SHARE => Ok(unsent.told()),
-        Some(unsent) => Err(NoAdvice::silent(format!(
+        Some(unsent) => rule::silent(format!(
             "of what is read from disk and sent to nobody most is {} files, not {kind}",
             unsent.kind
-        ))),
-        None => Err(NoAdvice::silent("next to nothing is read from disk and sent to nobody")),
+        )),
+        None => rule::silent("next to nothing is read from disk and sent to nobody"),
     }
 }

@@ -17,6 +17,11 @@ pub(crate) fn percent(ratio: f64) -> String {
     format!("{:.0} %", ratio * 100.0)
 }
 
+/// A value in words, also where it is not known.
+pub(crate) fn or_not_known<E>(value: Result<impl ToString, E>) -> String {
+    value.map_or_else(|_| "not known".to_owned(), |value| value.to_string())
+}
+
 /// A count with its noun.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use model::{Event, FileOp, Loss, LossKind, Nanos, Waker};
 
 use crate::file_op_reasons::claims::{Claim, DeviceTimes, Rank};
-use crate::file_op_reasons::past::Threads;
+use crate::file_op_reasons::past::{Threads, overlapping};
 use crate::time::{Span, TimeSpan};
 use crate::waits::runnable;
 
@@ -89,15 +89,15 @@ impl Reasons {
         let span = op.span();
         let unseen = thread.seen_from.filter(|_| self.watched);
         claims.extend(unseen.map(|until| Claim::new(span.until(until), Rank::Rest, UNOBSERVED)));
-        for interval in thread.intervals.overlapping(span) {
+        for interval in overlapping(&thread.intervals, span) {
             claims.push(Claim::new(runnable(&interval.off_cpu), Rank::RunQueue, RUN_QUEUE));
             let claim = Claim::of_wait(interval);
             claims.push(claim);
             claims.extend(self.devices.handed_over(op, interval).map(|issued| Claim::queued(claim, issued)));
         }
-        let reclaims = thread.reclaims.overlapping(span);
+        let reclaims = overlapping(&thread.reclaims, span);
         claims.extend(reclaims.map(|reclaim| Claim::new(*reclaim, Rank::Reclaim, RECLAIM)));
-        let pauses = thread.throttles.overlapping(span);
+        let pauses = overlapping(&thread.throttles, span);
         claims.extend(pauses.map(|pause| Claim::new(*pause, Rank::Pause, THROTTLING)));
         claims
     }

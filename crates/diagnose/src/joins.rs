@@ -58,6 +58,18 @@ pub struct JoinStats {
     pub not_written: u64,
 }
 
+impl JoinStats {
+    /// Counts a partition, by whether the broker wrote it and the key of the append that was found.
+    pub(crate) fn count(&mut self, is_written: bool, found: Option<JoinKey>) {
+        *match found {
+            _ if !is_written => &mut self.not_written,
+            Some(JoinKey::BatchCrc) => &mut self.by_crc,
+            Some(JoinKey::BaseOffset) => &mut self.by_base_offset,
+            None => &mut self.unjoined,
+        } += 1;
+    }
+}
+
 /// The joins of a produce request's partitions, in the order of their appends.
 pub(crate) fn joins(window: &Window, request: &Request, counts: &mut JoinStats) -> Vec<AppendJoin> {
     let mut joined = Vec::new();
@@ -75,25 +87,15 @@ fn each_join(window: &Window, request: &Request, counts: &mut JoinStats, mut tel
     // Of other requests, partitions are what was read.
     let partitions = request.partitions.iter().filter(|_| request.api_key == PRODUCE);
     for partition in partitions {
-        if !is_written(partition.error_code, partition.bytes) {
-            counts.not_written += 1;
-            continue;
-        }
-        match append_of(window, request, partition) {
-            Some(append) => {
-                match append.key {
-                    JoinKey::BatchCrc => counts.by_crc += 1,
-                    JoinKey::BaseOffset => counts.by_base_offset += 1,
-                }
-                tell(append);
-            }
-            None => counts.unjoined += 1,
-        }
+        let is_written = is_written(partition.error_code, partition.bytes);
+        let found = if is_written { append_of(window, request, partition) } else { None };
+        counts.count(is_written, found.as_ref().map(|append| append.key));
+        found.into_iter().for_each(&mut tell);
     }
 }
 
 /// The append of one partition of a request, if its key is there.
-pub(crate) fn append_of(window: &Window, request: &Request, partition: &Partition) -> Option<AppendJoin> {
+fn append_of(window: &Window, request: &Request, partition: &Partition) -> Option<AppendJoin> {
     let sought = JoinQuery {
         arrival: request.arrival,
         response: request.response,

@@ -14,6 +14,7 @@ use model::{Device, Event, FileOp, JournalCommit, KernelSpan, Nanos, OffCpu, Rec
 use crate::file_op_reasons::RUN_QUEUE;
 use crate::kernel_stack;
 use crate::kernel_stack::Wait;
+use crate::time::{Span, TimeSpan};
 
 /// A journal's commit is this function, whose ends its tracepoints tell (fs/jbd2/commit.c).
 const COMMIT: &str = "jbd2_journal_commit_transaction";
@@ -69,14 +70,9 @@ pub enum Detail {
 }
 
 impl Call {
-    fn new(
-        (start, end): (Nanos, Nanos),
-        function: impl Into<Arc<str>>,
-        seen_by: SpanSource,
-        thread: Option<(Tid, Arc<str>)>,
-        detail: Detail,
-    ) -> Self {
-        Self { start, end, function: function.into(), seen_by, device: None, thread, file: None, detail }
+    fn new(of: &impl Span, function: impl Into<Arc<str>>, seen_by: SpanSource, detail: Detail) -> Self {
+        let (TimeSpan { start, end }, function) = (of.span(), function.into());
+        Self { start, end, function, seen_by, device: None, thread: None, file: None, detail }
     }
 
     /// How long it took, as far as it was seen.
@@ -158,7 +154,7 @@ impl Calls {
 
     fn commit(&mut self, commit: &JournalCommit) {
         let detail = Detail::Commit(commit.clone());
-        let call = Call::new((commit.start, commit.end), COMMIT, SpanSource::Tracepoints, None, detail);
+        let call = Call::new(commit, COMMIT, SpanSource::Tracepoints, detail);
         self.hold(Call { device: Some(commit.device.clone()), ..call });
     }
 
@@ -171,19 +167,16 @@ impl Calls {
                 detail = replaced.map_or(detail, |call| call.detail);
             }
         }
-        let thread = Some((span.tid, Arc::clone(&span.thread)));
-        let function = Arc::clone(&span.function);
-        let call = Call::new((span.start, span.end), function, span.seen_by, thread, detail);
-        self.hold_unnamed(span.tid, Call { device: span.device.clone(), ..call }, None);
+        let call = Call::new(span, Arc::clone(&span.function), span.seen_by, detail);
+        self.hold_unnamed(span.tid, &span.thread, Call { device: span.device.clone(), ..call }, None);
     }
 
     fn reclaim(&mut self, reclaim: &Reclaim) {
         let [global, memcg] = RECLAIM;
         let function = if reclaim.memcg { memcg } else { global };
-        let thread = Some((reclaim.tid, Arc::clone(&reclaim.thread)));
         let detail = Detail::Reclaim { pages: reclaim.pages, memcg: reclaim.memcg };
-        let call = Call::new((reclaim.start, reclaim.end), function, SpanSource::Tracepoints, thread, detail);
-        self.hold_unnamed(reclaim.tid, call, None);
+        let call = Call::new(reclaim, function, SpanSource::Tracepoints, detail);
+        self.hold_unnamed(reclaim.tid, &reclaim.thread, call, None);
     }
 
     fn off_cpu(&mut self, interval: &OffCpu) {
@@ -192,24 +185,20 @@ impl Calls {
         if self.goes_on(interval, function, &detail) {
             return;
         }
-        let thread = Some((interval.tid, Arc::clone(&interval.thread)));
-        let call = Call::new((interval.start, interval.end), function, SpanSource::OffCpu, thread, detail);
-        let key = self.hold_unnamed(interval.tid, call, Some(Arc::clone(&interval.stack)));
+        let call = Call::new(interval, function, SpanSource::OffCpu, detail);
+        let stack = Some(Arc::clone(&interval.stack));
+        let key = self.hold_unnamed(interval.tid, &interval.thread, call, stack);
         self.threads.entry(interval.tid).or_default().last = Some((key, interval.length()));
     }
 
     /// Whether the interval is of the call that the thread was last seen in.
     fn goes_on(&mut self, interval: &OffCpu, function: &str, detail: &Detail) -> bool {
-        let Some((key, longest)) =
-            self.threads.get_mut(&interval.tid).and_then(|thread| thread.last.as_mut())
-        else {
-            return false;
-        };
-        let Some(call) = self.held.get_mut(key).filter(|call| {
+        let last = self.threads.get_mut(&interval.tid).and_then(|thread| thread.last.as_mut());
+        let Some((key, longest)) = last else { return false };
+        let is_same = |call: &&mut Call| {
             *call.function == *function && interval.start >= call.end && interval.start - call.end <= PAUSE
-        }) else {
-            return false;
         };
+        let Some(call) = self.held.get_mut(key).filter(is_same) else { return false };
         call.end = interval.end;
         if interval.length() > *longest {
             *longest = interval.length();
@@ -244,8 +233,8 @@ impl Calls {
         unnamed.iter().filter(|(key, _)| self.held.get(key).is_some_and(within)).cloned().collect()
     }
 
-    fn hold_unnamed(&mut self, tid: Tid, call: Call, stack: Option<Arc<str>>) -> Key {
-        let key = self.hold(call);
+    fn hold_unnamed(&mut self, tid: Tid, name: &Arc<str>, call: Call, stack: Option<Arc<str>>) -> Key {
+        let key = self.hold(Call { thread: Some((tid, Arc::clone(name))), ..call });
         let held = &self.held;
         if self.threads.len() >= MAX_THREADS {
             self.threads.retain(|_, thread| thread.unnamed.iter().any(|(key, _)| held.contains_key(key)));

@@ -18,10 +18,12 @@ use model::api_key::{JOIN_GROUP, SHARE_FETCH, SYNC_GROUP};
 use model::row_summary::{
     FileOpSummary, OffCpuSummary, RequestPosition, RequestTiming, RowChoice, RowFilter, RowSummary,
 };
-use model::{FileKind, FileOpKind, Nanos};
+use model::{FileKind, FileOpKind, Nanos, Tid};
 
 use crate::config::Config;
+use crate::stages::response::is_read;
 use crate::stages::waiting;
+use crate::time::TimeSpan;
 use crate::window::requests::is_follower;
 use crate::window::trouble::{MIN_WAIT_FOR_CPU, is_of_transaction};
 
@@ -45,8 +47,8 @@ const PATIENT: [i16; 3] = [JOIN_GROUP, SYNC_GROUP, SHARE_FETCH];
 #[derive(Debug)]
 pub struct ReadPlan {
     config: Config,
-    near: Vec<(Nanos, Nanos)>,
-    long: Vec<(Nanos, Nanos)>,
+    near: Vec<TimeSpan>,
+    long: Vec<TimeSpan>,
     /// Whether a network thread may have read from a device.
     reads_files: bool,
     /// Whether one took so long that all is to be read.
@@ -102,7 +104,7 @@ impl ReadPlan {
         match row {
             RowSummary::LongRequest(request) => self.request(request),
             RowSummary::FileOp(op) => self.file_op(op),
-            RowSummary::Span { start, end } => self.long(*start, *end),
+            RowSummary::Span { start, end } => self.long(TimeSpan::new(*start, *end)),
             RowSummary::Request(_) | RowSummary::OffCpu(_) | RowSummary::SocketOp { .. } => {}
         }
     }
@@ -121,12 +123,12 @@ impl ReadPlan {
         self.any_slow |= row.latency().is_some_and(|latency| latency >= self.config.slower_than);
         self.longest = self.longest.max(row.latency().unwrap_or_default());
         if self.may_be_judged(row) {
-            self.near.push((row.arrival, row.last_seen()));
+            self.near.push(TimeSpan::new(row.arrival, row.last_seen()));
             let latency = row.latency().unwrap_or_default();
             self.too_long |= latency.0.saturating_mul(RETENTION_SHARE) > self.config.retention.0;
         } else if !self.config.apis.contains(&row.api) && !PATIENT.contains(&row.api_key) {
             // Others may wait behind it.
-            self.long(row.arrival, row.last_seen());
+            self.long(TimeSpan::new(row.arrival, row.last_seen()));
         }
     }
 
@@ -138,35 +140,34 @@ impl ReadPlan {
     }
 
     fn file_op(&mut self, op: &FileOpSummary) {
-        let reads = matches!(op.op, FileOpKind::Sendfile | FileOpKind::Splice | FileOpKind::Read);
-        self.reads_files |= reads && op.end - op.start >= LONG_READ;
-        self.long(op.start, op.end);
+        let span = TimeSpan::new(op.start, op.end);
+        self.reads_files |= is_read(op.op) && span.length() >= LONG_READ;
+        self.long(span);
     }
 
-    fn long(&mut self, start: Nanos, end: Nanos) {
-        if end - start >= MIN_LONG {
-            self.long.push((start, end));
+    fn long(&mut self, span: TimeSpan) {
+        if span.length() >= MIN_LONG {
+            self.long.push(span);
         }
     }
 
     /// What is to be read of a recording that lasts so long; none where that is all of it.
-    pub fn settle(mut self, lasts: Nanos) -> Option<Arc<dyn RowFilter>> {
+    pub fn settle(self, lasts: Nanos) -> Option<Arc<dyn RowFilter>> {
         let since = LongSpans::of(self.long);
-        for (start, end) in &mut self.near {
-            *start = since.followed(*start - MARGIN_BEFORE);
-            *end += MARGIN_AFTER;
-        }
-        let near = merge_spans(self.near);
-        let covered: Nanos = near.iter().map(|(start, end)| *end - *start).sum();
+        let near = self
+            .near
+            .into_iter()
+            .map(|span| TimeSpan::new(since.followed(span.start - MARGIN_BEFORE), span.end + MARGIN_AFTER));
+        let near = merge_spans(near.collect());
+        let covered: Nanos = near.iter().map(|span| span.length()).sum();
         if self.too_long || covered.0.saturating_mul(MAX_COVERED_DIVISOR) > lasts.0 {
             return None;
         }
         let kept = self.config.retention;
-        let written = self
-            .reads_files
-            .then(|| merge_spans(near.iter().map(|&(start, end)| (start - kept, end)).collect()));
+        let since_kept = near.iter().map(|span| TimeSpan::new(span.start - kept, span.end));
+        let written = self.reads_files.then(|| Spans(merge_spans(since_kept.collect())));
         let slower_than = self.config.only_request.map_or(self.config.slower_than, |_| Nanos::MAX);
-        Some(Arc::new(NearFilter { all: Spans(near), written: written.map(Spans), slower_than }))
+        Some(Arc::new(NearFilter { all: Spans(near), written, slower_than }))
     }
 }
 
@@ -176,15 +177,15 @@ fn is_slow(row: &RequestTiming, slower_than: Nanos) -> bool {
 }
 
 /// What took long, by when it ended; with each, when the earliest of it and those after it began.
-struct LongSpans(Vec<(Nanos, Nanos)>);
+struct LongSpans(Vec<TimeSpan>);
 
 impl LongSpans {
-    fn of(mut long: Vec<(Nanos, Nanos)>) -> Self {
-        long.sort_unstable_by_key(|(_, end)| *end);
+    fn of(mut long: Vec<TimeSpan>) -> Self {
+        long.sort_unstable_by_key(|span| span.end);
         let mut earliest = Nanos::MAX;
-        for (start, _) in long.iter_mut().rev() {
-            earliest = earliest.min(*start);
-            *start = earliest;
+        for span in long.iter_mut().rev() {
+            earliest = earliest.min(span.start);
+            span.start = earliest;
         }
         Self(long)
     }
@@ -192,9 +193,9 @@ impl LongSpans {
     /// A moment, or a while before what was under way then began, and what was under way then.
     fn followed(&self, mut at: Nanos) -> Nanos {
         loop {
-            let next = self.0.partition_point(|(_, end)| *end <= at);
+            let next = self.0.partition_point(|span| span.end <= at);
             match self.0.get(next) {
-                Some((start, _)) if *start < at => at = *start - MARGIN_BEFORE,
+                Some(span) if span.start < at => at = span.start - MARGIN_BEFORE,
                 _ => return at,
             }
         }
@@ -202,16 +203,16 @@ impl LongSpans {
 }
 
 /// Spans in order and apart from each other.
-fn merge_spans(mut stretches: Vec<(Nanos, Nanos)>) -> Vec<(Nanos, Nanos)> {
-    stretches.sort_unstable();
-    stretches.dedup_by(|next, kept| {
-        let touches = next.0 <= kept.1;
+fn merge_spans(mut spans: Vec<TimeSpan>) -> Vec<TimeSpan> {
+    spans.sort_unstable();
+    spans.dedup_by(|next, kept| {
+        let touches = next.start <= kept.end;
         if touches {
-            kept.1 = kept.1.max(next.1);
+            kept.end = kept.end.max(next.end);
         }
         touches
     });
-    stretches
+    spans
 }
 
 /// What is read.
@@ -222,14 +223,14 @@ struct NearFilter {
     slower_than: Nanos,
 }
 
-struct Spans(Vec<(Nanos, Nanos)>);
+struct Spans(Vec<TimeSpan>);
 
 impl Spans {
     /// Whether something shares time with one of them; else how many of them begin before it.
-    fn meet(&self, start: Nanos, end: Nanos) -> Result<(), u32> {
-        let begun = self.0.partition_point(|(from, _)| *from <= end);
+    fn meet(&self, span: TimeSpan) -> Result<(), u32> {
+        let begun = self.0.partition_point(|near| near.start <= span.end);
         match begun.checked_sub(1).and_then(|last| self.0.get(last)) {
-            Some((_, until)) if *until >= start => Ok(()),
+            Some(last) if last.end >= span.start => Ok(()),
             _ => Err(begun as u32),
         }
     }
@@ -237,33 +238,29 @@ impl Spans {
 
 impl RowFilter for NearFilter {
     fn choose(&self, row: &RowSummary) -> RowChoice {
-        let (start, end, tid, kind) = match row {
+        let of_thread = |tid: Tid, kind: u64| u64::from(tid) << 1 | kind;
+        let (span, kind) = match row {
+            RowSummary::Request(request) if self.is_told(request) => return RowChoice::Read,
             RowSummary::Request(request) => {
-                if self.is_told(request) {
-                    return RowChoice::Read;
-                }
-                return match self.all.meet(request.arrival, request.last_seen()) {
-                    Ok(()) => RowChoice::Read,
-                    Err(gap) => RowChoice::Edge { kind: request.connection, gap },
-                };
+                (TimeSpan::new(request.arrival, request.last_seen()), request.connection)
             }
             RowSummary::FileOp(op) => {
+                let span = TimeSpan::new(op.start, op.end);
                 let is_append = op.kind == FileKind::Log && op.op == FileOpKind::Write;
                 let written = self.written.as_ref().filter(|_| is_append);
-                if written.is_some_and(|written| written.meet(op.start, op.end).is_ok()) {
+                if written.is_some_and(|written| written.meet(span).is_ok()) {
                     return RowChoice::Read;
                 }
-                (op.start, op.end, op.tid, u64::from(is_append))
+                (span, of_thread(op.tid, is_append.into()))
             }
             RowSummary::OffCpu(interval) if is_without_cpu(interval) => return RowChoice::Read,
-            RowSummary::OffCpu(interval) => (interval.start, interval.end, interval.tid, 0),
-            RowSummary::SocketOp { start, end, tid } => (*start, *end, *tid, 0),
+            RowSummary::OffCpu(interval) => {
+                (TimeSpan::new(interval.start, interval.end), of_thread(interval.tid, 0))
+            }
+            RowSummary::SocketOp { start, end, tid } => (TimeSpan::new(*start, *end), of_thread(*tid, 0)),
             RowSummary::LongRequest(_) | RowSummary::Span { .. } => return RowChoice::Read,
         };
-        match self.all.meet(start, end) {
-            Ok(()) => RowChoice::Read,
-            Err(gap) => RowChoice::Edge { kind: u64::from(tid) << 1 | kind, gap },
-        }
+        self.all.meet(span).map_or_else(|gap| RowChoice::Edge { kind, gap }, |()| RowChoice::Read)
     }
 }
 
@@ -287,15 +284,19 @@ mod tests {
     use model::Nanos;
 
     use super::{LongSpans, MARGIN_BEFORE, Spans, merge_spans};
+    use crate::time::TimeSpan;
 
     fn ms(n: i64) -> Nanos {
         Nanos::from_millis(n)
     }
 
+    fn span((start, end): (i64, i64)) -> TimeSpan {
+        TimeSpan::new(ms(start), ms(end))
+    }
+
     #[test]
     fn what_was_under_way_is_followed_to_its_start_and_on() {
-        let since =
-            LongSpans::of(vec![(ms(50_000), ms(60_000)), (ms(40_000), ms(49_000)), (ms(1_000), ms(5_000))]);
+        let since = LongSpans::of([(50_000, 60_000), (40_000, 49_000), (1_000, 5_000)].map(span).to_vec());
         assert_eq!(
             since.followed(ms(55_000)),
             ms(40_000) - MARGIN_BEFORE,
@@ -308,8 +309,8 @@ mod tests {
 
     #[test]
     fn a_row_is_met_or_lies_in_a_gap() {
-        let stretches = Spans(merge_spans(vec![(ms(10), ms(20)), (ms(30), ms(40)), (ms(18), ms(25))]));
-        assert_eq!(stretches.0, [(ms(10), ms(25)), (ms(30), ms(40))]);
+        let stretches = Spans(merge_spans([(10, 20), (30, 40), (18, 25)].map(span).to_vec()));
+        assert_eq!(stretches.0, [(10, 25), (30, 40)].map(span));
         for (start, end, expected) in [
             (0, 9, Err(0)),
             (0, 10, Ok(())),
@@ -319,7 +320,7 @@ mod tests {
             (26, 50, Ok(())),
             (41, 50, Err(2)),
         ] {
-            assert_eq!(stretches.meet(ms(start), ms(end)), expected, "{start} to {end}");
+            assert_eq!(stretches.meet(span((start, end))), expected, "{start} to {end}");
         }
     }
 }

@@ -64,8 +64,13 @@ pub(crate) struct Breakdown<'w> {
 
 /// From when on the broker could serve an answered request: it was complete, and none ahead of it on its connection.
 pub(crate) fn served_from(request: &Request) -> Option<Nanos> {
-    let waited = (request.response? - request.arrival_end).at_least_zero();
-    Some(request.arrival_end + request.head_of_line.unwrap_or_default().min(waited).at_least_zero())
+    Some(served_after(request.arrival_end, request.head_of_line, request.response?))
+}
+
+/// The same of one that was complete at a moment, waited behind others, and was answered.
+fn served_after(arrival_end: Nanos, head_of_line: Option<Nanos>, response: Nanos) -> Nanos {
+    let waited = (response - arrival_end).at_least_zero();
+    arrival_end + head_of_line.unwrap_or_default().min(waited).at_least_zero()
 }
 
 /// The course of an answered request; none of one without an answer.

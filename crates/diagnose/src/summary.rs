@@ -1,6 +1,7 @@
 //! Totals over all judged requests, and requests with their stages, slow or not.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{Cause, Loss, LossKind, Nanos, Request, Stages, Verdict};
@@ -68,10 +69,10 @@ pub(crate) struct Totals {
     pub(crate) requests: u64,
     pub(crate) joins: JoinStats,
     slow: u64,
-    not_judged: HashMap<&'static str, u64>,
-    by_cause: HashMap<Cause, CauseTotal>,
-    by_root: HashMap<Arc<str>, RootTotal>,
-    losses: HashMap<LossKind, u64>,
+    not_judged: BTreeMap<&'static str, u64>,
+    by_cause: BTreeMap<Cause, CauseTotal>,
+    by_root: BTreeMap<Arc<str>, RootTotal>,
+    losses: BTreeMap<LossKind, u64>,
 }
 
 impl Totals {
@@ -121,22 +122,19 @@ impl Totals {
     }
 
     pub(crate) fn summary(&self) -> Summary {
+        // Stable: those that took the same time stay in their own order.
         let mut by_cause: Vec<CauseTotal> = self.by_cause.values().cloned().collect();
-        by_cause.sort_by_key(|total| (std::cmp::Reverse(total.time), total.cause));
+        by_cause.sort_by_key(|total| Reverse(total.time));
         let mut by_root: Vec<RootTotal> = self.by_root.values().cloned().collect();
-        by_root.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.root.cmp(&b.root)));
-        let mut losses: Vec<_> = self.losses.iter().map(|(&kind, &count)| (kind, count)).collect();
-        losses.sort_unstable();
-        let mut not_judged: Vec<_> = self.not_judged.iter().map(|(&api, &count)| (api, count)).collect();
-        not_judged.sort_unstable();
+        by_root.sort_by_key(|total| Reverse(total.time));
         Summary {
             requests: self.requests,
             slow: self.slow,
-            not_judged,
+            not_judged: self.not_judged.iter().map(|(&api, &count)| (api, count)).collect(),
             by_cause,
             by_root,
             joins: self.joins,
-            losses,
+            losses: self.losses.iter().map(|(&kind, &count)| (kind, count)).collect(),
         }
     }
 }

@@ -88,10 +88,14 @@ impl TimeBudget {
     }
 
     /// Takes what is left of a span; how much that was.
+    #[expect(clippy::expect_used, reason = "the pieces are in order and none is empty")]
     pub(crate) fn take(&mut self, span: TimeSpan) -> Nanos {
+        if span.is_empty() {
+            return Nanos::ZERO;
+        }
         let first = self.0.partition_point(|piece| piece.end <= span.start);
         let past = self.0.partition_point(|piece| piece.start < span.end);
-        let met = if span.is_empty() { &[] } else { self.0.get(first..past).unwrap_or_default() };
+        let met = self.0.get(first..past).expect("what ends before a span begins before its end");
         let (Some(&TimeSpan { start, .. }), Some(&TimeSpan { end, .. })) = (met.first(), met.last()) else {
             return Nanos::ZERO;
         };

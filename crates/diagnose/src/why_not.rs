@@ -35,6 +35,11 @@ impl Coverage {
     fn lacks(&self, purposes: &[&'static str]) -> Option<(&'static str, &str)> {
         purposes.iter().find_map(|purpose| Some((*purpose, self.missing.get(*purpose)?.as_str())))
     }
+
+    /// The same in words.
+    fn lacking(&self, purposes: &[&'static str]) -> Option<String> {
+        self.lacks(purposes).map(|(purpose, why)| format!("{purpose}, which was not watched: {why}"))
+    }
 }
 
 /// What was left open about a request; nothing where its cause is known well.
@@ -164,41 +169,38 @@ fn of_stage(verdict: &Verdict, stage: Stage, watched: &Coverage) -> Option<Doubt
         return Some(doubt(verdict, stage, what, tells));
     }
     let means = MEANS.iter().find(|means| means.stage == stage)?;
-    let tells = match watched.lacks(means.purposes) {
-        Some((purpose, why)) => format!("{purpose}, which was not watched: {why}"),
-        None if watched.only_packets && means.purposes != ["requests"] => RECORD.to_owned(),
-        None => means.more.to_owned(),
-    };
+    let packets_do = means.purposes == ["requests"];
+    let more = if watched.only_packets && !packets_do { RECORD } else { means.more };
+    let tells = watched.lacking(means.purposes).unwrap_or_else(|| more.to_owned());
     Some(doubt(verdict, stage, means.what, tells))
 }
 
 const RECORD: &str = "brokerscope record -o DIR on the broker's host, as root: packets alone do not say";
 
 /// What time is that no stage has: from the broker's read to its answer, as far as neither was seen.
-fn unseen(verdict: &Verdict, watched: &Coverage) -> (String, String) {
+fn unseen(verdict: &Verdict, watched: &Coverage) -> (&'static str, String) {
     let write_seen = verdict.evidence.iter().any(|seen| seen.kind == EvidenceKind::FileOp);
-    let writes = verdict.request.api_key == PRODUCE;
+    let unwritten = verdict.request.api_key == PRODUCE && !write_seen;
+    let [writes, sockets] = [&["file-writes"], &["socket-ops"]].map(|purpose| watched.lacks(purpose));
     if watched.only_packets {
-        return ("what the broker did with it".to_owned(), RECORD.to_owned());
+        ("what the broker did with it", RECORD.to_owned())
+    } else if let Some((purpose, why)) = writes.filter(|_| unwritten) {
+        ("when and where its records were written", format!("{purpose}: {why}"))
+    } else if let Some((purpose, why)) = sockets {
+        ("when the broker read it and when it answered", format!("{purpose}, which were not watched: {why}"))
+    } else if unwritten {
+        (
+            "which write was of its records: none has their CRC or the base offset of the response",
+            "a recording without losses that begins before the request; of a batch that the broker rewrites, responses with \
+             a base offset (acks=1 or all)"
+                .to_owned(),
+        )
+    } else {
+        (
+            "in which stage that time was: its read or its answer is in no call that was seen",
+            watched.lacking(&["lock-waits", "off-cpu"]).unwrap_or_else(|| STACKS.to_owned()),
+        )
     }
-    if let Some((_, why)) = watched.lacks(&["file-writes"]).filter(|_| writes && !write_seen) {
-        return ("when and where its records were written".to_owned(), format!("file-writes: {why}"));
-    }
-    if let Some((_, why)) = watched.lacks(&["socket-ops"]) {
-        let what = "when the broker read it and when it answered".to_owned();
-        return (what, format!("socket-ops, which were not watched: {why}"));
-    }
-    if writes && !write_seen {
-        let what = "which write was of its records: none has their CRC or the base offset of the response";
-        let tells = "a recording without losses that begins before the request; of a batch that the broker rewrites, \
-                     responses with a base offset (acks=1 or all)";
-        return (what.to_owned(), tells.to_owned());
-    }
-    let tells = match watched.lacks(&["lock-waits", "off-cpu"]) {
-        Some((purpose, why)) => format!("{purpose}, which was not watched: {why}"),
-        None => STACKS.to_owned(),
-    };
-    ("in which stage that time was: its read or its answer is in no call that was seen".to_owned(), tells)
 }
 
 #[cfg(test)]

@@ -66,152 +66,87 @@ impl Work {
 }
 
 /// Names of each work in the order in which they are looked for; `*` stands for any text at an end.
-type Names = &'static [(Work, &'static [&'static str])];
+type Names = &'static [(Work, &'static str)];
 
 fn first(names: Names, name: &str) -> Option<Work> {
-    let is = |known: &&str| match (known.strip_prefix('*'), known.strip_suffix('*')) {
+    let is = |known: &str| match (known.strip_prefix('*'), known.strip_suffix('*')) {
         (Some(rest), Some(_)) => name.contains(rest.trim_end_matches('*')),
         (Some(end), None) => name.ends_with(end),
         (None, Some(beginning)) => name.starts_with(beginning),
-        (None, None) => name == *known,
+        (None, None) => name == known,
     };
-    names.iter().find(|(_, known)| known.iter().any(is)).map(|(work, _)| *work)
+    names.iter().find(|(_, known)| known.split(", ").any(is)).map(|(work, _)| *work)
 }
 
 /// HotSpot's threads (`gc/shared`, `compiler/compileBroker.cpp`), then OpenJ9's.
 const THREADS: Names = &[
     (
         Work::Collector,
-        &[
-            "GC Thread#*",
-            "G1 *",
-            "ParGC Thread#*",
-            "ZWorker*",
-            "ZDriver*",
-            "Shenandoah*",
-            "GC Worker*",
-            "GC Slave*",
-            "Concurrent Mark*",
-        ],
+        "GC Thread#*, G1 *, ParGC Thread#*, ZWorker*, ZDriver*, Shenandoah*, GC Worker*, GC Slave*, \
+         Concurrent Mark*",
     ),
-    (Work::Compiler, &["C1 Compiler*", "C2 Compiler*", "JIT Compilation*"]),
+    (Work::Compiler, "C1 Compiler*, C2 Compiler*, JIT Compilation*"),
 ];
 
 /// The kernel's functions: `arch/x86/lib`, `mm/`, `fs/`, `net/`.
 const KERNEL: Names = &[
-    (Work::Zeroing, &["clear_page*", "clear_huge_page*", "clear_subpage*", "folio_zero_user*"]),
+    (Work::Zeroing, "clear_page*, clear_huge_page*, clear_subpage*, folio_zero_user*"),
     (
         Work::Copying,
-        &[
-            "copy_user*",
-            "rep_movs*",
-            "_copy_to_iter*",
-            "_copy_from_iter*",
-            "copy_page_*",
-            "copyin*",
-            "copyout*",
-            "memcpy*",
-        ],
+        "copy_user*, rep_movs*, _copy_to_iter*, _copy_from_iter*, copy_page_*, copyin*, copyout*, memcpy*",
     ),
     (
         Work::Sockets,
-        &[
-            "tcp_*",
-            "__tcp_*",
-            "sock_*",
-            "inet_*",
-            "ip_*",
-            "__ip_*",
-            "net_rx_action*",
-            "__sys_sendto*",
-            "__sys_recvfrom*",
-        ],
+        "tcp_*, __tcp_*, sock_*, inet_*, ip_*, __ip_*, net_rx_action*, __sys_sendto*, __sys_recvfrom*",
     ),
-    (Work::Polling, &["ep_poll*", "do_epoll_wait*"]),
-    (Work::SendFile, &["do_sendfile*"]),
-    (Work::FileSync, &["vfs_fsync*", "do_fsync*", "*_sync_file", "*_file_fsync"]),
-    (Work::FileWrite, &["*_file_write_iter", "generic_perform_write*"]),
-    (Work::FileRead, &["*_file_read_iter", "filemap_read*"]),
-    (Work::Futex, &["do_futex*"]),
-    (Work::PageFault, &["exc_page_fault*", "do_user_addr_fault*", "handle_mm_fault*"]),
+    (Work::Polling, "ep_poll*, do_epoll_wait*"),
+    (Work::SendFile, "do_sendfile*"),
+    (Work::FileSync, "vfs_fsync*, do_fsync*, *_sync_file, *_file_fsync"),
+    (Work::FileWrite, "*_file_write_iter, generic_perform_write*"),
+    (Work::FileRead, "*_file_read_iter, filemap_read*"),
+    (Work::Futex, "do_futex*"),
+    (Work::PageFault, "exc_page_fault*, do_user_addr_fault*, handle_mm_fault*"),
 ];
 
 /// Java's methods, the codecs' native libraries, glibc's memory functions and the JVM's own: HotSpot's `runtime/objectMonitor.cpp`,
 /// `runtime/synchronizer.cpp` and stubs, OpenJ9's `vm/ObjectMonitor.cpp` and `omrthread.c`. What an optimised JVM has put into its
 /// callers (a checksum's loop, a lock nobody wanted) counts as the caller.
 const USER: Names = &[
-    (Work::Checksum, &["*CRC32C.*", "*updateBytesCRC32C*", "*.Crc32C*", "*common.utils.Checksums.*"]),
+    (Work::Checksum, "*CRC32C.*, *updateBytesCRC32C*, *.Crc32C*, *common.utils.Checksums.*"),
     (
         Work::Records,
-        &["*DefaultRecord.read*", "*.LogValidator.*", "*ByteUtils.readVar*", "*ByteUtils.readUnsignedVar*"],
+        "*DefaultRecord.read*, *.LogValidator.*, *ByteUtils.readVar*, *ByteUtils.readUnsignedVar*",
     ),
     (
         Work::MonitorEnter,
-        &[
-            "ObjectMonitor::enter*",
-            "ObjectMonitor::Enter*",
-            "ObjectMonitor::spin_enter*",
-            "ObjectMonitor::try_*",
-            "ObjectMonitor::Try*",
-            "ObjectMonitor::short_fixed_spin*",
-            "ObjectMonitor::exit*",
-            "ObjectMonitor::Exit*",
-            "ObjectSynchronizer::enter*",
-            "ObjectSynchronizer::inflate*",
-            "LightweightSynchronizer::*",
-            "*complete_monitor_*",
-            "*monitorenter*",
-            "objectMonitorE*",
-            "spinOn*",
-            "omrthread_spinlock_*",
-            "*monitor_enter*",
-            "fast_jitMonitorEnter*",
-        ],
+        "ObjectMonitor::enter*, ObjectMonitor::Enter*, ObjectMonitor::spin_enter*, ObjectMonitor::try_*, \
+         ObjectMonitor::Try*, ObjectMonitor::short_fixed_spin*, ObjectMonitor::exit*, \
+         ObjectMonitor::Exit*, ObjectSynchronizer::enter*, ObjectSynchronizer::inflate*, \
+         LightweightSynchronizer::*, *complete_monitor_*, *monitorenter*, objectMonitorE*, spinOn*, \
+         omrthread_spinlock_*, *monitor_enter*, fast_jitMonitorEnter*",
     ),
-    (Work::Lock, &["java.util.concurrent.locks.*"]),
-    (
-        Work::Zeroing,
-        &["__memset*", "memset*", "Copy::fill*", "os::pretouch*", "*zero_blocks*", "*Unsafe.setMemory0"],
-    ),
-    (
-        Work::Copying,
-        &["__memmove*", "__memcpy*", "memmove*", "memcpy*", "Copy::*", "*arraycopy*", "*Unsafe.copyMemory0"],
-    ),
-    (Work::Zstd, &["com.github.luben.zstd.*", "[libzstd*", "ZSTD_*", "HUF_*", "FSE_*"]),
-    (Work::Lz4, &["net.jpountz.*", "*.Lz4Block*", "[liblz4*", "LZ4*"]),
-    (Work::Snappy, &["org.xerial.snappy.*", "snappy::*", "[snappy*", "[libsnappy*"]),
+    (Work::Lock, "java.util.concurrent.locks.*"),
+    (Work::Zeroing, "__memset*, memset*, Copy::fill*, os::pretouch*, *zero_blocks*, *Unsafe.setMemory0"),
+    (Work::Copying, "__memmove*, __memcpy*, memmove*, memcpy*, Copy::*, *arraycopy*, *Unsafe.copyMemory0"),
+    (Work::Zstd, "com.github.luben.zstd.*, [libzstd*, ZSTD_*, HUF_*, FSE_*"),
+    (Work::Lz4, "net.jpountz.*, *.Lz4Block*, [liblz4*, LZ4*"),
+    (Work::Snappy, "org.xerial.snappy.*, snappy::*, [snappy*, [libsnappy*"),
     (
         Work::Gzip,
-        &[
-            "java.util.zip.Deflater*",
-            "java.util.zip.Inflater*",
-            "java.util.zip.GZIP*",
-            "deflate*",
-            "inflate*",
-            "[libz.so*",
-            "[libzip.so*",
-        ],
+        "java.util.zip.Deflater*, java.util.zip.Inflater*, java.util.zip.GZIP*, deflate*, inflate*, \
+         [libz.so*, [libzip.so*",
     ),
-    (Work::Tls, &["sun.security.ssl.*", "javax.net.ssl.*", "javax.crypto.*", "com.sun.crypto.*"]),
-    (Work::FileWrite, &["*FileDispatcherImpl.write*", "*FileDispatcherImpl.pwrite*"]),
-    (Work::FileRead, &["*FileDispatcherImpl.read*", "*FileDispatcherImpl.pread*"]),
-    (
-        Work::FileSync,
-        &["*FileDispatcherImpl.force*", "*MappedMemoryUtils.force*", "*MappedByteBuffer.force*"],
-    ),
-    (Work::SendFile, &["*FileDispatcherImpl.transferTo*", "sun.nio.ch.FileChannelImpl.transferTo*"]),
+    (Work::Tls, "sun.security.ssl.*, javax.net.ssl.*, javax.crypto.*, com.sun.crypto.*"),
+    (Work::FileWrite, "*FileDispatcherImpl.write*, *FileDispatcherImpl.pwrite*"),
+    (Work::FileRead, "*FileDispatcherImpl.read*, *FileDispatcherImpl.pread*"),
+    (Work::FileSync, "*FileDispatcherImpl.force*, *MappedMemoryUtils.force*, *MappedByteBuffer.force*"),
+    (Work::SendFile, "*FileDispatcherImpl.transferTo*, sun.nio.ch.FileChannelImpl.transferTo*"),
     (
         Work::Polling,
-        &[
-            "sun.nio.ch.EPoll*",
-            "sun.nio.ch.KQueue*",
-            "sun.nio.ch.Net.accept*",
-            "sun.nio.ch.Net.poll*",
-            "epoll_wait*",
-            "java.lang.ref.Reference.waitFor*",
-        ],
+        "sun.nio.ch.EPoll*, sun.nio.ch.KQueue*, sun.nio.ch.Net.accept*, sun.nio.ch.Net.poll*, epoll_wait*, \
+         java.lang.ref.Reference.waitFor*",
     ),
-    (Work::Sockets, &["*SocketDispatcher.*", "sun.nio.ch.Net.*"]),
+    (Work::Sockets, "*SocketDispatcher.*, sun.nio.ch.Net.*"),
 ];
 
 #[cfg(test)]

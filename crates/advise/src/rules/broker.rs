@@ -1,7 +1,7 @@
 //! The broker's own settings: threads, segments, replication.
 
-use crate::rule::{Evaluation, Judge, fires};
-use crate::{Change, Inputs, Layer, NoAdvice, Rule, RuleResult, Scope};
+use crate::rule::{Judge, advise, fires, silent};
+use crate::{Change, Inputs, Layer, Rule, RuleResult, Scope};
 
 const MANY_PARTITIONS: u64 = 1_000;
 const DEFAULT_SEGMENT_BYTES: i64 = 1 << 30;
@@ -67,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
         look_at: "replication-wait among the causes (a higher value does not change it), and NOT_ENOUGH_REPLICAS of the producers",
         effect: "",
         risk: "the more replicas must have a record, the fewer brokers may be away; the fewer must, the fewer may be lost",
-        judge: Judge::Costs(min_insync),
+        judge: Judge::Inputs(min_insync),
     },
     Rule {
         name: "unclean-election",
@@ -81,7 +81,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn flush_interval(inputs: &Inputs) -> Evaluation {
+fn flush_interval(inputs: &Inputs) -> RuleResult {
     let settings = inputs.settings()?;
     let set = ["log.flush.interval.messages", "log.flush.interval.ms"].into_iter().filter_map(|name| {
         let value = settings.text(name)?;
@@ -89,35 +89,35 @@ fn flush_interval(inputs: &Inputs) -> Evaluation {
     });
     let (told, changes): (Vec<String>, Vec<Change>) = set.unzip();
     if told.is_empty() {
-        return Err(NoAdvice::silent("neither is set: flushing is left to the kernel"));
+        return silent("neither is set: flushing is left to the kernel");
     }
-    Ok((told.join(", "), changes))
+    Ok(advise(told.join(", "), changes))
 }
 
 /// A setting that should not be below a bound, and its default.
-fn at_least(inputs: &Inputs, name: &'static str, least: i64, default: i64) -> Evaluation {
+fn at_least(inputs: &Inputs, name: &'static str, least: i64, default: i64) -> RuleResult {
     let number = inputs.settings()?.number(name, default)?;
     let evidence = fires(number.value < least, format!("{name} is {}", number.shown))?;
-    Ok((evidence, vec![Change::of(name, number.shown, default).by_name(Scope::Broker)]))
+    Ok(advise(evidence, [Change::of(name, number.shown, default).by_name(Scope::Broker)]))
 }
 
-fn replica_fetchers(inputs: &Inputs) -> Evaluation {
+fn replica_fetchers(inputs: &Inputs) -> RuleResult {
     let settings = inputs.settings()?;
     let fetchers = settings.number("num.replica.fetchers", 1)?;
     let replicas = settings.number("default.replication.factor", 1)?;
     let partitions = inputs.partitions()?;
     if fetchers.value > 1 || replicas.value < 2 || partitions < MANY_PARTITIONS {
-        return Err(NoAdvice::Silent(format!(
+        return silent(format!(
             "num.replica.fetchers is {}, default.replication.factor is {}, of {partitions} partitions",
             fetchers.shown, replicas.shown
-        )));
+        ));
     }
     let change = Change::of("num.replica.fetchers (kafka-configs, while the broker runs)", fetchers.shown, 4);
     let evidence = format!("one fetcher for each leader, of {partitions} partitions");
-    Ok((evidence, vec![change.on(Scope::Broker, "num.replica.fetchers", 4)]))
+    Ok(advise(evidence, [change.on(Scope::Broker, "num.replica.fetchers", 4)]))
 }
 
-fn min_insync(rule: &Rule, inputs: &Inputs) -> RuleResult {
+fn min_insync(inputs: &Inputs) -> RuleResult {
     let settings = inputs.settings()?;
     let replicas = settings.number("default.replication.factor", 1)?;
     let least = settings.number("min.insync.replicas", 1)?;
@@ -133,12 +133,12 @@ fn min_insync(rule: &Rule, inputs: &Inputs) -> RuleResult {
     };
     let setting = "min.insync.replicas (of the broker, and of topics that set it)";
     let change = Change::of(setting, least.shown, new).on(Scope::Broker, "min.insync.replicas", new);
-    Ok(crate::Recommendation { effect: effect.to_owned(), ..rule.advise(evidence, vec![change]) })
+    Ok(advise(evidence, [change]).with_effect(effect))
 }
 
-fn unclean_election(inputs: &Inputs) -> Evaluation {
+fn unclean_election(inputs: &Inputs) -> RuleResult {
     let name = "unclean.leader.election.enable";
     let is_on = inputs.settings()?.is_on(name, false);
     let evidence = fires(is_on, format!("{name} is {is_on}"))?;
-    Ok((evidence, vec![Change::of(name, "true", "false").by_name(Scope::Broker)]))
+    Ok(advise(evidence, [Change::of(name, "true", "false").by_name(Scope::Broker)]))
 }

@@ -7,9 +7,9 @@ use model::{Cause, FileKind, HostScope, Volume};
 
 use super::{disk, locks};
 use crate::costs::{costly, costly_on_the_way};
-use crate::rule::{CauseSpec, Judge};
+use crate::rule::{CauseSpec, Judge, advise, silent};
 use crate::unsent::read_for_nobody;
-use crate::words::size;
+use crate::words::{or_not_known, size};
 use crate::{Change, Inputs, NoAdvice, Rule, RuleResult, Scope};
 
 /// Periods of 100 ms that ran out of CPU quota, a second: fewer are noise.
@@ -33,7 +33,7 @@ pub(super) fn rules() -> impl Iterator<Item = Rule> {
             },
             effect: "",
             risk: spec.risk,
-            judge: Judge::Cause(spec, judge),
+            judge: Judge::Cause(spec),
         })
     })
 }
@@ -48,7 +48,7 @@ fn condition(spec: &CauseSpec) -> String {
     }
 }
 
-fn judge(rule: &Rule, spec: &CauseSpec, inputs: &Inputs) -> RuleResult {
+pub(crate) fn judge(spec: &CauseSpec, inputs: &Inputs) -> RuleResult {
     let causes: &[Cause] = match spec.cause {
         Cause::DiskReadInNetworkThread => &[Cause::DiskReadInNetworkThread, Cause::CacheEviction],
         _ => &[spec.cause],
@@ -65,17 +65,14 @@ fn judge(rule: &Rule, spec: &CauseSpec, inputs: &Inputs) -> RuleResult {
                 }
                 _ => String::new(),
             };
-            Ok(rule.advise_at(cost, format!("{evidence}{more}"), changes, spec.effect))
+            Ok(advise(format!("{evidence}{more}"), changes).at(cost, spec.effect))
         }
         (Err(_), Some(Ok((evidence, effect)))) => {
-            let changes = changes(spec, inputs)?;
-            Ok(crate::Recommendation { effect: effect.to_owned(), ..rule.advise(evidence, changes) })
+            Ok(advise(evidence, changes(spec, inputs)?).with_effect(effect))
         }
         // Of these, the inputs alone decide where verdicts say nothing.
         (Err(_), Some(Err(why))) if spec.cause != Cause::TierStateIo => Err(why),
-        (Err(NoAdvice::Silent(cost)), Some(Err(NoAdvice::Silent(why)))) => {
-            Err(NoAdvice::Silent(format!("{cost}; {why}")))
-        }
+        (Err(NoAdvice::Silent(cost)), Some(Err(NoAdvice::Silent(why)))) => silent(format!("{cost}; {why}")),
         (Err(NoAdvice::Silent(_)), Some(Err(unknown))) => Err(unknown),
         (Err(unfired), _) => Err(unfired),
     }
@@ -85,38 +82,33 @@ fn judge(rule: &Rule, spec: &CauseSpec, inputs: &Inputs) -> RuleResult {
 fn without_cost(cause: Cause, inputs: &Inputs) -> Option<Result<(String, &'static str), NoAdvice>> {
     match cause {
         Cause::CpuThrottled => {
-            let samples = inputs.samples().ok()?;
-            let often = samples
-                .one(HostScope::Cgroup, "cpu_throttled_per_second")
-                .map_or(0.0, |series| series.mean());
+            let series = inputs.samples().ok()?.one(HostScope::Cgroup, "cpu_throttled_per_second");
+            let often = series.map_or(0.0, |series| series.mean());
+            if often < MIN_THROTTLED_PER_SECOND {
+                return Some(silent("the cgroup's quota did not run out, or it has none"));
+            }
             let told = format!("the cgroup's quota ran out in {often:.1} periods a second");
-            Some(if often < MIN_THROTTLED_PER_SECOND {
-                Err(NoAdvice::silent("the cgroup's quota did not run out, or it has none"))
-            } else {
-                Ok((
-                    told,
-                    "no thread stands still with processors idle; what that costs requests was not seen",
-                ))
-            })
+            let effect = "no thread stands still with processors idle; what that costs requests was not seen";
+            Some(Ok((told, effect)))
         }
         // Such reads are a device's load before any request is slow.
         Cause::TierStateIo => Some(read_for_nobody(inputs, FileKind::TierState).map(|read| {
             (read, "these reads gone; not at once: see the risk; what they cost requests was not measured")
         })),
-        Cause::Recompression if inputs.costs.is_err() => Some(match inputs.settings() {
-            Ok(settings) => match settings.text("compression.type") {
-                Some(codec) if codec != "producer" => Ok((
-                    format!(
-                        "compression.type={codec}: batches of any other codec are decompressed and recompressed"
-                    ),
-                    "less processor time of the request handlers; nobody watched how much",
-                )),
-                _ => Err(NoAdvice::silent("compression.type is producer, and nobody watched requests")),
-            },
-            Err(unknown) => Err(unknown),
-        }),
+        Cause::Recompression if inputs.costs.is_err() => Some(compression(inputs)),
         _ => None,
     }
+}
+
+/// A codec of the broker's, where nobody watched requests.
+fn compression(inputs: &Inputs) -> Result<(String, &'static str), NoAdvice> {
+    let codec = inputs.settings()?.text("compression.type").filter(|codec| *codec != "producer");
+    let Some(codec) = codec else {
+        return silent("compression.type is producer, and nobody watched requests");
+    };
+    let told =
+        format!("compression.type={codec}: batches of any other codec are decompressed and recompressed");
+    Ok((told, "less processor time of the request handlers; nobody watched how much"))
 }
 
 /// The settings that a cause's declaration names, as far as they do not follow from the broker's own.
@@ -143,13 +135,11 @@ fn changes(spec: &CauseSpec, inputs: &Inputs) -> Result<Vec<Change>, NoAdvice> {
         Cause::NetworkThreadsBusy => vec![network_threads(inputs)],
         Cause::RunQueue => run_queue(inputs),
         Cause::CpuThrottled => {
-            let quota = match &inputs.surroundings.cpu_quota {
-                Ok(Some(cpus)) => format!("{cpus:.1} CPUs"),
-                Ok(None) => "none: look at the groups above".to_owned(),
-                Err(_) => "not known".to_owned(),
-            };
+            let none = || "none: look at the groups above".to_owned();
+            let quota = inputs.surroundings.cpu_quota.as_ref();
+            let quota = quota.map(|quota| quota.map_or_else(none, |cpus| format!("{cpus:.1} CPUs")));
             let setting = "cpu.max of the broker's cgroup (Kubernetes: limits.cpu)";
-            vec![Change::of(setting, quota, "max: no quota")]
+            vec![Change::of(setting, or_not_known(quota), "max: no quota")]
         }
         Cause::PageLock => {
             let mut changes = declared(spec, inputs);
@@ -166,41 +156,38 @@ fn changes(spec: &CauseSpec, inputs: &Inputs) -> Result<Vec<Change>, NoAdvice> {
 /// Settings as declared, with their present values.
 fn declared(spec: &CauseSpec, inputs: &Inputs) -> Vec<Change> {
     let change = |declared: &SettingChange| {
-        let old =
-            match declared.current {
-                Current::Text(text) => text.to_owned(),
-                Current::Broker(name, default) => inputs.shown(name, default),
-                Current::Kernel(name) => inputs.shown_sysctl(name),
-                Current::Jvm(prefix) => inputs.jvm().map_or_else(
-                    |_| "not known".to_owned(),
-                    |words| {
-                        let value = words.iter().filter_map(|word| word.strip_prefix(prefix)).next_back();
-                        value.unwrap_or("not set").to_owned()
-                    },
-                ),
-                Current::JvmFlag(flag) => inputs
-                    .jvm()
-                    .map_or("not known", |words| {
-                        if words.iter().any(|word| &**word == flag) { "set" } else { "not set" }
-                    })
-                    .to_owned(),
-                Current::MemoryLimit => match &inputs.surroundings.memory_limit_bytes {
-                    Ok(Some(bytes)) => size(*bytes),
-                    Ok(None) => "none".to_owned(),
-                    Err(_) => "not known".to_owned(),
-                },
-                Current::Memory => inputs
-                    .memory()
-                    .map_or_else(|_| "not known".to_owned(), |bytes| format!("of {} in all", size(bytes))),
-            };
-        let change =
-            Change { together: declared.together, ..Change::of(declared.setting, old, declared.new) };
+        let change = Change::of(declared.setting, present(declared.current, inputs), declared.new);
+        let change = Change { together: declared.together, ..change };
         match declared.target {
             Some((scope, name, value)) => change.on(scope, name, value),
             None => change,
         }
     };
     spec.changes.iter().map(change).collect()
+}
+
+fn present(of: Current, inputs: &Inputs) -> String {
+    match of {
+        Current::Text(text) => text.to_owned(),
+        Current::Broker(name, default) => inputs.shown(name, default),
+        Current::Kernel(name) => inputs.shown_sysctl(name),
+        Current::Jvm(prefix) => or_not_known(inputs.jvm().map(|words| {
+            let value = words.iter().filter_map(|word| word.strip_prefix(prefix)).next_back();
+            value.unwrap_or("not set")
+        })),
+        Current::JvmFlag(flag) => or_not_known(
+            inputs.jvm().map(
+                |words| {
+                    if words.iter().any(|word| &**word == flag) { "set" } else { "not set" }
+                },
+            ),
+        ),
+        Current::MemoryLimit => {
+            let limit = inputs.surroundings.memory_limit_bytes.as_ref();
+            or_not_known(limit.map(|limit| limit.map_or_else(|| "none".to_owned(), size)))
+        }
+        Current::Memory => or_not_known(inputs.memory().map(|bytes| format!("of {} in all", size(bytes)))),
+    }
 }
 
 /// Twice as many, but no more than there are CPUs, where both are known.
@@ -221,20 +208,19 @@ fn more_handlers(inputs: &Inputs) -> Result<Change, NoAdvice> {
     // Some handlers are always in a write.
     let new = (cpus + 2).min(partitions.unwrap_or(i64::MAX));
     if handlers.value >= cpus || new <= handlers.value {
-        return Err(NoAdvice::Silent(format!(
+        return silent(format!(
             "{} handlers are enough for {cpus} CPUs and the partitions there are: what kept them is to be removed, not their number",
             handlers.value
-        )));
+        ));
     }
     Ok(Change::of(locks::HANDLERS, handlers.shown, new).on(Scope::Broker, "num.io.threads", new))
 }
 
 fn run_queue(inputs: &Inputs) -> Vec<Change> {
-    let mut changes: Vec<Change> = locks::fewer_handlers(inputs)
-        .map(|(change, most)| change.on(Scope::Broker, "num.io.threads", most))
-        .into_iter()
-        .collect();
-    let cpus = inputs.cpus().map_or_else(|_| "not known".to_owned(), |cpus| cpus.to_string());
+    let fewer = locks::fewer_handlers(inputs);
+    let fewer = fewer.map(|(change, most)| change.on(Scope::Broker, "num.io.threads", most));
+    let mut changes = Vec::from_iter(fewer);
+    let cpus = or_not_known(inputs.cpus());
     changes.push(Change::of("CPUs, or what else runs on this host", cpus, "more, or less of it"));
     let name = "kernel.sched_migration_cost_ns";
     let migration = Change::of(name, inputs.shown_sysctl(name), 50_000);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::Nanos;
 
-use crate::rule::{Evaluation, Judge, fires};
+use crate::rule::{Judge, advise, fires, not_known, silent};
 use crate::words::{counted, percent, size};
 use crate::{Change, Inputs, Layer, NoAdvice, Producer, Rule, RuleResult, Scope};
 
@@ -54,7 +54,7 @@ pub(super) const RULES: &[Rule] = &[
         effect: "",
         risk: "a record may wait 5 ms longer in the producer; where it waits for each answer before it sends the next record, nothing is \
                joined and every record waits",
-        judge: Judge::Costs(linger),
+        judge: Judge::Inputs(linger),
     },
     Rule {
         name: "buffer-memory",
@@ -97,7 +97,7 @@ struct Match<'p, T> {
 fn find<'p, T>(
     producers: &[(&'p Arc<str>, &'p Producer)],
     what: impl Fn(&Producer) -> Option<T>,
-    silent: &str,
+    why_not: &str,
 ) -> Result<Match<'p, T>, NoAdvice> {
     let holds = |(name, producer): &(&'p Arc<str>, &'p Producer)| {
         let what = what(producer).filter(|_| producer.requests >= MIN_REQUESTS)?;
@@ -106,7 +106,7 @@ fn find<'p, T>(
     let mut found = producers.iter().filter_map(holds);
     let Some((name, producer, what)) = found.next() else {
         let seen = counted(producers.len() as u64, "producer");
-        return Err(NoAdvice::Silent(format!("none of {seen} {silent}")));
+        return silent(format!("none of {seen} {why_not}"));
     };
     let more = match found.count() as u64 {
         0 => String::new(),
@@ -115,24 +115,24 @@ fn find<'p, T>(
     Ok(Match { name, producer, what, more })
 }
 
-fn batch_size(inputs: &Inputs) -> Evaluation {
+fn batch_size(inputs: &Inputs) -> RuleResult {
     let full = |producer: &Producer| {
         let size = producer.batch_size().filter(|size| *size < LARGE_BATCH_BYTES)?;
         producer.full().filter(|full| *full >= MOSTLY_FULL).map(|full| (size, full))
     };
-    let silent = format!("has mostly full batches of less than {LARGE_BATCH_BYTES} bytes");
+    let why_not = format!("has mostly full batches of less than {LARGE_BATCH_BYTES} bytes");
     let Match { name, producer, what: (size, share), more } =
-        find(&inputs.traffic()?.producers(), full, &silent)?;
+        find(&inputs.traffic()?.producers(), full, &why_not)?;
     let evidence = format!(
         "{} of the batches of {name} ({}) are full at {size} bytes{more}",
         percent(share),
         counted(producer.requests, "request"),
     );
     let change = Change::of(format!("batch.size (of {name}{more})"), size, LARGE_BATCH_BYTES);
-    Ok((evidence, vec![change.on(Scope::Producers, "batch.size", LARGE_BATCH_BYTES)]))
+    Ok(advise(evidence, [change.on(Scope::Producers, "batch.size", LARGE_BATCH_BYTES)]))
 }
 
-fn linger(rule: &Rule, inputs: &Inputs) -> RuleResult {
+fn linger(inputs: &Inputs) -> RuleResult {
     let small = |producer: &Producer| {
         let often = producer.requests_per_second().filter(|often| *often >= OFTEN_PER_SECOND)?;
         let records = producer.records_per_batch().filter(|records| *records < FEW_RECORDS)?;
@@ -151,18 +151,15 @@ fn linger(rule: &Rule, inputs: &Inputs) -> RuleResult {
         Change::of(format!("linger.ms (of {name}{more})"), old, 5).on(Scope::Producers, "linger.ms", 5);
     let effect =
         format!("200 requests a second on a connection at most, instead of {often:.0}, for the same records");
-    Ok(crate::Recommendation { effect, ..rule.advise(evidence, vec![change]) })
+    Ok(advise(evidence, [change]).with_effect(effect))
 }
 
-fn buffer_memory(inputs: &Inputs) -> Evaluation {
+fn buffer_memory(inputs: &Inputs) -> RuleResult {
     let mut producers = inputs.traffic()?.producers();
     producers.retain(|(_, producer)| producer.requests >= MIN_REQUESTS);
     if !producers.is_empty() && !producers.iter().any(|(_, producer)| producer.is_timed()) {
-        return Err(NoAdvice::NotKnown {
-            input: "when producers made their records",
-            why: "no batch says it: an older recording, an old message format, or clocks that do not agree"
-                .into(),
-        });
+        let why = "no batch says it: an older recording, an old message format, or clocks that do not agree";
+        return not_known("when producers made their records", why);
     }
     let share = |bytes: f64| bytes / f64::from(DEFAULT_BUFFER_BYTES);
     let full = |producer: &Producer| producer.held().filter(|held| FULL_BUFFER.contains(&share(held.bytes)));
@@ -178,14 +175,12 @@ fn buffer_memory(inputs: &Inputs) -> Evaluation {
     );
     let old = format!("not on the wire; {DEFAULT_BUFFER_BYTES} by default");
     let change = Change::of(format!("buffer.memory (of {name}{more})"), old, LARGE_BUFFER_BYTES);
-    Ok((evidence, vec![change.on(Scope::Producers, "buffer.memory", LARGE_BUFFER_BYTES)]))
+    Ok(advise(evidence, [change.on(Scope::Producers, "buffer.memory", LARGE_BUFFER_BYTES)]))
 }
 
-fn request_timeout(inputs: &Inputs) -> Evaluation {
+fn request_timeout(inputs: &Inputs) -> RuleResult {
     let Some(p999) = inputs.traffic()?.p999() else {
-        return Err(NoAdvice::silent(
-            "fewer than 1,000 produce requests were seen: their p99.9 is not known",
-        ));
+        return silent("fewer than 1,000 produce requests were seen: their p99.9 is not known");
     };
     let told = format!("p99.9 of produce requests is {p999}, and producers wait 30 s by default");
     let evidence = fires(p999 >= DEFAULT_TIMEOUT, told)?;
@@ -196,5 +191,5 @@ fn request_timeout(inputs: &Inputs) -> Evaluation {
         let old = format!("not known; {default} by default");
         Change::of(format!("{name} (of the producers)"), old, new).on(Scope::Producers, name, new)
     };
-    Ok((evidence, timeouts.map(change).into()))
+    Ok(advise(evidence, timeouts.map(change)))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Cause, HostScope};
 
 use crate::costs::costly;
-use crate::rule::{Evaluation, Judge, need};
+use crate::rule::{Judge, advise, need, not_known, silent};
 use crate::words::percent;
 use crate::{Change, Inputs, Layer, NoAdvice, Rule, RuleResult, Samples, Scope, Series};
 
@@ -24,7 +24,7 @@ pub(super) const RULES: &[Rule] = &[Rule {
     look_at: "util_ratio and write_wait_ms of the device in host_samples/, and requests a second",
     effect: "more throughput, if the device is the limit; no slow request was seen to wait for it",
     risk: "partitions have to be moved to new log dirs; a stripe that loses one disk loses all, so replicas matter more",
-    judge: Judge::Costs(saturation),
+    judge: Judge::Inputs(saturation),
 }];
 
 pub(super) const MOUNT_OPTIONS: &[Rule] = &[Rule {
@@ -39,35 +39,32 @@ pub(super) const MOUNT_OPTIONS: &[Rule] = &[Rule {
     judge: Judge::Inputs(noatime),
 }];
 
-fn saturation(rule: &Rule, inputs: &Inputs) -> RuleResult {
+fn saturation(inputs: &Inputs) -> RuleResult {
     let Some((name, util)) = busiest(inputs, inputs.samples()?) else {
-        return Err(NoAdvice::NotKnown {
-            input: "how busy the log dirs' devices are",
-            why: "the host's figures name no device".into(),
-        });
+        return not_known("how busy the log dirs' devices are", "the host's figures name no device");
     };
     let busy = format!("{name} was busy for {} of the time", percent(util));
     if util < SATURATED {
-        return Err(NoAdvice::Silent(format!("the busiest of the log dirs' devices: {busy}")));
+        return silent(format!("the busiest of the log dirs' devices: {busy}"));
     }
     let changes = more_devices(inputs);
-    Ok(match costly(inputs, &ITS_CAUSES) {
+    match costly(inputs, &ITS_CAUSES) {
         Ok((cost, told)) => {
             let limit = "; the public case wrote 1.8 times as much with three devices";
-            rule.advise_at(cost, format!("{busy}; {told}"), changes, limit)
+            Ok(advise(format!("{busy}; {told}"), changes).at(cost, limit))
         }
-        Err(_) => rule.advise(busy, changes),
-    })
+        Err(_) => Ok(advise(busy, changes)),
+    }
 }
 
 /// Silent where the device has no time left: device-saturation says what that cost.
 pub(super) fn leaves_to_saturation(inputs: &Inputs) -> Result<(), NoAdvice> {
     let busiest = inputs.samples.as_ref().ok().and_then(|samples| busiest(inputs, samples));
     match busiest.filter(|(_, util)| *util >= SATURATED) {
-        Some((name, util)) => Err(NoAdvice::Silent(format!(
+        Some((name, util)) => silent(format!(
             "{name} was busy for {} of the time: device-saturation says what that cost",
             percent(util)
-        ))),
+        )),
         None => Ok(()),
     }
 }
@@ -102,7 +99,7 @@ fn busiest(inputs: &Inputs, samples: &Samples) -> Option<(Arc<str>, f64)> {
     of(&|name| inputs.data_volumes().any(|volume| &*volume.device == name)).or_else(|| of(&|_| true))
 }
 
-fn noatime(inputs: &Inputs) -> Evaluation {
+fn noatime(inputs: &Inputs) -> RuleResult {
     let (mut dirs, mut changes): (Vec<&str>, _) = (Vec::new(), Vec::new());
     for volume in inputs.volumes()? {
         let options = need("the log dirs' mount options", &volume.options)?;
@@ -115,7 +112,7 @@ fn noatime(inputs: &Inputs) -> Evaluation {
         }
     }
     if dirs.is_empty() {
-        return Err(NoAdvice::silent("every log dir is mounted with noatime"));
+        return silent("every log dir is mounted with noatime");
     }
-    Ok((format!("mounted without noatime: {}", dirs.join(", ")), changes))
+    Ok(advise(format!("mounted without noatime: {}", dirs.join(", ")), changes))
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::locks::fewer_handlers;
 use crate::profile::Machine;
-use crate::rule::{Evaluation, Judge, fires, need};
-use crate::words::{counted, percent, size};
-use crate::{Change, Inputs, Layer, NoAdvice, Profile, Rule, Scope, Work};
+use crate::rule::{Judge, advise, fires, need, not_known, silent};
+use crate::words::{counted, or_not_known, percent, size};
+use crate::{Change, Inputs, Layer, NoAdvice, Profile, Rule, RuleResult, Scope, Work};
 
 /// What production brokers are usually given.
 const MAX_HEAP_BYTES: u64 = 6 << 30;
@@ -108,43 +108,44 @@ fn bytes(text: &str) -> Option<u64> {
 }
 
 fn set_heap(inputs: &Inputs) -> Result<u64, NoAdvice> {
-    let silent = "no -Xmx is set: the JVM takes a quarter of the memory at most";
-    heap_bytes(inputs.jvm()?).ok_or_else(|| NoAdvice::silent(silent))
+    let unset = || silent("no -Xmx is set: the JVM takes a quarter of the memory at most");
+    heap_bytes(inputs.jvm()?).map_or_else(unset, Ok)
 }
 
-fn page_cache(inputs: &Inputs) -> Evaluation {
+fn page_cache(inputs: &Inputs) -> RuleResult {
     let (memory, heap) = (inputs.memory()?, set_heap(inputs)?);
     let evidence = fires(heap > memory / 2, format!("the heap may have {} of {}", size(heap), size(memory)))?;
     let new = format!("{}m", (memory / 4).min(MAX_HEAP_BYTES) >> 20);
     let change = Change::of("-Xmx (KAFKA_HEAP_OPTS)", format!("{}m", heap >> 20), &new);
-    Ok((evidence, vec![change.on(Scope::Jvm, "-Xmx", new)]))
+    Ok(advise(evidence, [change.on(Scope::Jvm, "-Xmx", new)]))
 }
 
-fn heap(inputs: &Inputs) -> Evaluation {
+fn heap(inputs: &Inputs) -> RuleResult {
     let heap = set_heap(inputs)?;
     let partitions = inputs.partitions()?;
     let told = format!("the heap may have {}, for {partitions} partitions", size(heap));
     let evidence = fires(heap <= SMALL_HEAP_BYTES && partitions >= MANY_PARTITIONS, told)?;
     let change = Change::of("KAFKA_HEAP_OPTS", format!("-Xmx{}m", heap >> 20), "-Xms4g -Xmx4g");
-    Ok((evidence, vec![change.on(Scope::Jvm, "-Xmx", "4g")]))
+    Ok(advise(evidence, [change.on(Scope::Jvm, "-Xmx", "4g")]))
 }
 
-fn collector(inputs: &Inputs) -> Evaluation {
+fn collector(inputs: &Inputs) -> RuleResult {
     let words = inputs.jvm()?;
     let old = words.iter().find_map(|word| STOPPING.into_iter().find(|option| &**word == *option));
-    let old = old.ok_or_else(|| NoAdvice::silent("none of them is on its command line"))?;
+    let Some(old) = old else { return silent("none of them is on its command line") };
     let change = Change::of("KAFKA_JVM_PERFORMANCE_OPTS", old, "-XX:+UseG1GC -XX:MaxGCPauseMillis=20");
-    Ok((format!("the JVM's command line has {old}"), vec![change.on(Scope::Jvm, "-XX:+UseG1GC", "")]))
+    Ok(advise(format!("the JVM's command line has {old}"), [change.on(Scope::Jvm, "-XX:+UseG1GC", "")]))
 }
 
-fn locking(inputs: &Inputs) -> Evaluation {
+fn locking(inputs: &Inputs) -> RuleResult {
     let words = inputs.jvm()?;
     let told = DEAR_LOCKS.into_iter().filter(|option| is_on(words, option)).collect::<Vec<_>>();
     if told.is_empty() {
-        return Err(NoAdvice::silent("nothing on the JVM's command line makes locks dearer"));
+        return silent("nothing on the JVM's command line makes locks dearer");
     }
-    let changes = told.iter().map(|option| Change::of("KAFKA_OPTS", option, "(without it)")).collect();
-    Ok((format!("the JVM's command line has {}", told.join(" ")), changes))
+    let changes: Vec<_> =
+        told.iter().map(|option| Change::of("KAFKA_OPTS", option, "(without it)")).collect();
+    Ok(advise(format!("the JVM's command line has {}", told.join(" ")), changes))
 }
 
 /// Whether an option is in force: of `+` and `-`, and of several values, the last counts.
@@ -156,33 +157,33 @@ fn is_on(words: &[Arc<str>], option: &str) -> bool {
     words.iter().rev().find(|word| name(word) == name(option)).is_some_and(|last| **last == *option)
 }
 
-fn monitor_spin(inputs: &Inputs) -> Evaluation {
+fn monitor_spin(inputs: &Inputs) -> RuleResult {
     let profile = need(Inputs::PROFILE, &inputs.profile)?;
     let samples = counted(profile.seen(), "sample");
     if profile.seen() < MIN_SAMPLES {
         let why = format!("only {samples} came: too few for a share");
-        return Err(NoAdvice::NotKnown { input: Inputs::PROFILE, why: why.into() });
+        return not_known(Inputs::PROFILE, why);
     }
     let entering = profile.of(Work::MonitorEnter);
     let share = profile.share(entering);
     let told = format!("monitor enter takes {} of the processor time", percent(share));
     if share < MIN_SPIN_SHARE {
-        let unnamed = profile.share(profile.unnamed());
+        let unnamed = profile.share(profile.unnamed);
         if share + unnamed < MIN_SPIN_SHARE {
-            return Err(NoAdvice::Silent(told));
+            return silent(told);
         }
         let why = format!(
             "{} of the samples are in the JVM's library, which has no symbol table: a JVM that is not stripped tells what they are",
             percent(unnamed)
         );
-        return Err(NoAdvice::NotKnown { input: "the JVM's functions", why: why.into() });
+        return not_known("the JVM's functions", why);
     }
     let wanted =
         inputs.dumps.as_ref().ok().and_then(|dumps| dumps.blocked.iter().max_by_key(|lock| lock.waits));
     let wanted = wanted.filter(|lock| !lock.method.is_empty()).map_or_else(String::new, |lock| {
         format!("; in thread dumps most wait for {} in {}", lock.class, lock.method)
     });
-    Ok((format!("{told} ({entering} of {samples}){wanted}"), less_spinning(inputs, profile)))
+    Ok(advise(format!("{told} ({entering} of {samples}){wanted}"), less_spinning(inputs, profile)))
 }
 
 fn less_spinning(inputs: &Inputs, profile: &Profile) -> Vec<Change> {
@@ -198,8 +199,7 @@ fn less_spinning(inputs: &Inputs, profile: &Profile) -> Vec<Change> {
         changes.push(Change::of(setting, old, SLEEP_SOONER));
     }
     changes.extend(fewer_handlers(inputs).map(|(change, _)| change));
-    let partitions = inputs.partitions().map_or_else(|_| "not known".to_owned(), |count| count.to_string());
     let setting = "partitions of the topics that are written to most";
-    changes.push(Change::of(setting, partitions, "twice as many"));
+    changes.push(Change::of(setting, or_not_known(inputs.partitions()), "twice as many"));
     changes
 }

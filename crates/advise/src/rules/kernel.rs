@@ -1,8 +1,8 @@
 //! The kernel's settings and limits.
 
-use crate::rule::{Evaluation, Judge, fires, need};
+use crate::rule::{Judge, advise, fires, need, silent};
 use crate::words::size;
-use crate::{Change, Inputs, Layer, NoAdvice, Rule, Scope};
+use crate::{Change, Inputs, Layer, Rule, RuleResult, Scope};
 
 const ENOUGH_FILES: u64 = 100_000;
 const MAX_SWAPPINESS: i64 = 10;
@@ -76,56 +76,56 @@ fn used(known: &model::Known<u64>, partitions: u64, words: impl FnOnce(String) -
     (known.unwrap_or(0).max(partitions.saturating_mul(2)), told)
 }
 
-fn open_files(inputs: &Inputs) -> Evaluation {
+fn open_files(inputs: &Inputs) -> RuleResult {
     let limits = need("the process's limits", &inputs.surroundings.limits)?;
     let Some(limit) = limits.open_files.filter(|limit| *limit < ENOUGH_FILES) else {
-        return Err(NoAdvice::Silent(format!("the limit is at least {ENOUGH_FILES}")));
+        return silent(format!("the limit is at least {ENOUGH_FILES}"));
     };
     let open = &inputs.surroundings.open_files;
     let (used, told) = used(open, inputs.partitions()?, |open| format!("of {limit} files {open} are open"));
     let evidence = fires(used >= limit / 2, told)?;
-    Ok((evidence, vec![Change::of("LimitNOFILE= (systemd), nofile (limits.conf)", limit, ENOUGH_FILES)]))
+    Ok(advise(evidence, [Change::of("LimitNOFILE= (systemd), nofile (limits.conf)", limit, ENOUGH_FILES)]))
 }
 
-fn map_count(inputs: &Inputs) -> Evaluation {
+fn map_count(inputs: &Inputs) -> RuleResult {
     let most = u64::try_from(inputs.sysctl("vm.max_map_count")?).unwrap_or(0);
     let areas = &inputs.surroundings.mapped_areas;
     let (used, told) =
         used(areas, inputs.partitions()?, |mapped| format!("of {most} areas {mapped} are mapped"));
     let evidence = fires(used >= most / 2, told)?;
     let new = used.saturating_mul(4).max(262_144);
-    Ok((evidence, vec![Change::of("vm.max_map_count", most, new).by_name(Scope::Kernel)]))
+    Ok(advise(evidence, [Change::of("vm.max_map_count", most, new).by_name(Scope::Kernel)]))
 }
 
-fn swappiness(inputs: &Inputs) -> Evaluation {
+fn swappiness(inputs: &Inputs) -> RuleResult {
     let swappiness = inputs.sysctl("vm.swappiness")?;
     let swap = *need("the host's swap space", &inputs.surroundings.swap_bytes)?;
     if swap == 0 {
-        return Err(NoAdvice::silent("the host has no swap space"));
+        return silent("the host has no swap space");
     }
     let told = fires(swappiness > MAX_SWAPPINESS, format!("vm.swappiness is {swappiness}"))?;
     let change = Change::of("vm.swappiness", swappiness, 1).by_name(Scope::Kernel);
-    Ok((format!("{told}, with {} of swap space", size(swap)), vec![change]))
+    Ok(advise(format!("{told}, with {} of swap space", size(swap)), [change]))
 }
 
-fn dirty_ratio(inputs: &Inputs) -> Evaluation {
+fn dirty_ratio(inputs: &Inputs) -> RuleResult {
     let ratio = inputs.sysctl("vm.dirty_background_ratio")?;
     let bytes = inputs.sysctl("vm.dirty_background_bytes").unwrap_or(0);
     let memory = *need("the host's memory", &inputs.surroundings.memory_bytes)?;
     let begins = memory / 100 * u64::try_from(ratio).unwrap_or(0);
     if bytes > 0 {
-        return Err(NoAdvice::Silent(format!("vm.dirty_background_bytes is {bytes}")));
+        return silent(format!("vm.dirty_background_bytes is {bytes}"));
     }
     if ratio < DEFAULT_BACKGROUND_RATIO || begins < MUCH_DIRTY_BYTES {
-        return Err(NoAdvice::Silent(format!("vm.dirty_background_ratio is {ratio} of {}", size(memory))));
+        return silent(format!("vm.dirty_background_ratio is {ratio} of {}", size(memory)));
     }
     let (begins, memory) = (size(begins), size(memory));
     let evidence = format!("write-back begins when up to {begins} are dirty ({ratio} % of {memory})");
-    Ok((evidence, vec![Change::of("vm.dirty_background_ratio", ratio, 5).by_name(Scope::Kernel)]))
+    Ok(advise(evidence, [Change::of("vm.dirty_background_ratio", ratio, 5).by_name(Scope::Kernel)]))
 }
 
-fn huge_pages(inputs: &Inputs) -> Evaluation {
+fn huge_pages(inputs: &Inputs) -> RuleResult {
     let mode = need("the mode of transparent huge pages", &inputs.surroundings.huge_pages)?;
     let evidence = fires(&**mode == "always", format!("transparent huge pages are set to {mode}"))?;
-    Ok((evidence, vec![Change::of("/sys/kernel/mm/transparent_hugepage/enabled", "always", "madvise")]))
+    Ok(advise(evidence, [Change::of("/sys/kernel/mm/transparent_hugepage/enabled", "always", "madvise")]))
 }

@@ -3,9 +3,9 @@
 use model::Cause;
 
 use crate::costs::costly_on_the_way;
-use crate::rule::{Evaluation, Judge, need};
+use crate::rule::{Judge, advise, need, silent};
 use crate::words::counted;
-use crate::{Change, ContendedLock, Inputs, Layer, NoAdvice, Rule, Scope};
+use crate::{Change, ContendedLock, Inputs, Layer, Rule, RuleResult, Scope};
 
 /// Fewer waits a thread dump are everyday work.
 const MIN_WAITS_PER_DUMP: u64 = 2;
@@ -55,16 +55,16 @@ pub(super) fn more_partitions(inputs: &Inputs) -> Change {
     Change::of(setting, format!("{partitions} in all"), told).on(Scope::Topics, "partitions", new)
 }
 
-fn partition_locks(inputs: &Inputs) -> Evaluation {
+fn partition_locks(inputs: &Inputs) -> RuleResult {
     let partitions = inputs.partitions()?;
     let handlers = inputs.settings()?.number("num.io.threads", 8)?;
     let told = format!("{} for {} request handlers", counted(partitions, "partition"), handlers.value);
     if i64::try_from(partitions).is_ok_and(|partitions| partitions >= handlers.value) {
-        return Err(NoAdvice::Silent(format!("there are {told}")));
+        return silent(format!("there are {told}"));
     }
     need(Inputs::COSTS, &inputs.costs)?;
     if [Cause::LogLock, Cause::HandlersBusy].iter().all(|cause| costly_on_the_way(inputs, *cause).is_err()) {
-        return Err(NoAdvice::silent("no slow request waited for a log or for a handler"));
+        return silent("no slow request waited for a log or for a handler");
     }
     let setting = "partitions, over all topics that are written to";
     let new = format!("{} or more", handlers.value);
@@ -76,7 +76,7 @@ fn partition_locks(inputs: &Inputs) -> Evaluation {
             partitions,
         ),
     ];
-    Ok((told, changes))
+    Ok(advise(told, changes))
 }
 
 /// Handlers that are more than CPUs and a few, and how many there should be.
@@ -86,17 +86,14 @@ pub(super) fn fewer_handlers(inputs: &Inputs) -> Option<(Change, i64)> {
     (handlers.value > most).then(|| (Change::of(HANDLERS, handlers.shown, most), most))
 }
 
-fn blocked_threads(inputs: &Inputs) -> Evaluation {
+fn blocked_threads(inputs: &Inputs) -> RuleResult {
     let dumps = need(Inputs::DUMPS, &inputs.dumps)?;
     let often = |lock: &&ContendedLock| {
         lock.dumps * 2 >= dumps.dumps && lock.waits >= MIN_WAITS_PER_DUMP * dumps.dumps
     };
     let Some(lock) = dumps.blocked.iter().filter(often).max_by_key(|lock| lock.waits) else {
-        let why = format!(
-            "in {} no lock keeps several threads waiting in half of them",
-            counted(dumps.dumps, "thread dump")
-        );
-        return Err(NoAdvice::Silent(why));
+        let seen = counted(dumps.dumps, "thread dump");
+        return silent(format!("in {seen} no lock keeps several threads waiting in half of them"));
     };
     let seen = counted(dumps.dumps, "dump");
     let owner = lock.owners.first().map_or("a thread that the dumps do not name", |owner| owner);
@@ -114,5 +111,5 @@ fn blocked_threads(inputs: &Inputs) -> Evaluation {
         let setting = format!("what {owner} does under {}", lock.class);
         Change::of(setting, "keeps others waiting", "see `stacks` of that thread")
     };
-    Ok((evidence, vec![change]))
+    Ok(advise(evidence, [change]))
 }

@@ -2,9 +2,9 @@
 
 use model::HostScope;
 
-use crate::rule::{Evaluation, Judge, fires, need};
+use crate::rule::{Judge, advise, fires, need, not_known, silent};
 use crate::words::percent;
-use crate::{Change, Inputs, Layer, NoAdvice, Rule, Scope};
+use crate::{Change, Inputs, Layer, Rule, RuleResult, Scope};
 
 /// A link that is fuller, on average, is nearly full.
 const NEARLY_FULL: f64 = 0.8;
@@ -38,15 +38,14 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn link_saturation(inputs: &Inputs) -> Evaluation {
+fn link_saturation(inputs: &Inputs) -> RuleResult {
     let samples = inputs.samples()?;
     let ways = [("sent", "transmit_utilization_ratio"), ("received", "receive_utilization_ratio")];
     let figures = ways.iter().flat_map(|(way, metric)| {
         samples.of(HostScope::Interface, metric).map(move |(name, series)| (*way, name, series.mean()))
     });
     let Some((way, name, ratio)) = figures.max_by(|a, b| a.2.total_cmp(&b.2)) else {
-        let why = "no interface told its link's speed";
-        return Err(NoAdvice::NotKnown { input: "how full the broker's links are", why: why.into() });
+        return not_known("how full the broker's links are", "no interface told its link's speed");
     };
     let told = format!("{name} {way} {} of its link's speed on average", percent(ratio));
     let evidence = fires(ratio >= NEARLY_FULL, told)?;
@@ -54,10 +53,10 @@ fn link_saturation(inputs: &Inputs) -> Evaluation {
         Change::of(format!("link of {name}"), percent(ratio), "a faster one, or several bonded"),
         Change::of("compression.type (of the producers)", "not on the wire", "zstd or lz4"),
     ];
-    Ok((evidence, changes))
+    Ok(advise(evidence, changes))
 }
 
-fn mtu(inputs: &Inputs) -> Evaluation {
+fn mtu(inputs: &Inputs) -> RuleResult {
     let samples = inputs.samples()?;
     let interfaces = need("the broker's network interfaces", &inputs.surroundings.interfaces)?;
     let mut largest: Option<(&str, u32, f64)> = None;
@@ -71,10 +70,10 @@ fn mtu(inputs: &Inputs) -> Evaluation {
         }
     }
     let Some((name, mtu, mean)) = largest else {
-        return Err(NoAdvice::silent("no interface that moved packets has an MTU of 1,500 bytes or less"));
+        return silent("no interface that moved packets has an MTU of 1,500 bytes or less");
     };
     let told = format!("packets of {name} have {mean:.0} bytes on average, its MTU is {mtu}");
     let evidence = fires(mean >= FULL_PACKETS * f64::from(mtu), told)?;
     let change = Change::of(format!("ip link set {name} mtu"), mtu, JUMBO_MTU);
-    Ok((evidence, vec![change.on(Scope::Interface, "mtu", JUMBO_MTU)]))
+    Ok(advise(evidence, [change.on(Scope::Interface, "mtu", JUMBO_MTU)]))
 }

@@ -41,14 +41,13 @@ pub(crate) fn attribute(
         let Some(time) = free.take_any(TimeSpan::new(from, one.last_seen())) else { continue };
         let ahead = HeadOfLineRequest { request: Arc::clone(one), waited: time, place, is_complete };
         if time.0.saturating_mul(MIN_SHARE) >= waited.0 {
-            let known = blames.len();
-            if stages::waiting::is_kept(window, one) {
-                blames.push(Attribution::of_queue(Cause::LongPoll, ahead.clone()));
+            let found = if stages::waiting::is_kept(window, one) {
+                vec![Attribution::of_queue(Cause::LongPoll, ahead.clone())]
             } else {
-                blames.extend(shares(&served(one, start.max(from)), &ahead));
-            }
-            let explained: Nanos =
-                blames.get(known..).unwrap_or_default().iter().map(|blame: &Attribution| blame.time).sum();
+                shares(&served(one, start.max(from)), &ahead)
+            };
+            let explained: Nanos = found.iter().map(|blame| blame.time).sum();
+            blames.extend(found);
             queue.unexplained -= explained;
             queue.longest = queue.longest.max(time - explained);
         }
@@ -108,8 +107,8 @@ pub(crate) fn blocked_by_flow_control(window: &Window, request: &Request) -> Opt
     if answered <= request.arrival {
         return None;
     }
-    match went_on(window, request, answered) {
-        Some(goes_on) => goes_on.is_much_quicker().then_some(TimeSpan::new(request.arrival, answered)),
+    match goes_on_quicker(window, request, answered) {
+        Some(is_quicker) => is_quicker.then_some(TimeSpan::new(request.arrival, answered)),
         None => behind_others(window, request, earlier),
     }
 }
@@ -131,15 +130,8 @@ fn behind_others(window: &Window, request: &Request, served: &Request) -> Option
     (again.start >= answered - CLOCK_SLACK && at_once).then_some(TimeSpan::new(start, answered))
 }
 
-/// What had come when the broker began to read, and what came then.
-struct ArrivalRates {
-    waiting_bytes: u32,
-    came_in: Nanos,
-    more_bytes: u32,
-    more_in: Nanos,
-}
-
-fn went_on(window: &Window, request: &Request, answered: Nanos) -> Option<ArrivalRates> {
+/// Whether as many bytes as had come when the broker began to read came many times as quickly then.
+fn goes_on_quicker(window: &Window, request: &Request, answered: Nanos) -> Option<bool> {
     let connection = connection_of(request);
     let (first, end) = (request.sequence?, request.sequence_end()?);
     let read_of = |bytes: u32, near| window.sockets.read_of(connection, first.wrapping_add(bytes), near);
@@ -148,14 +140,7 @@ fn went_on(window: &Window, request: &Request, answered: Nanos) -> Option<Arriva
     let left_bytes = end.wrapping_sub(first).checked_sub(waiting_bytes).filter(|left| *left > 0)?;
     let more_bytes = waiting_bytes.min(left_bytes);
     let again = read_of(waiting_bytes.saturating_add(more_bytes - 1), begun.end)?;
-    let came_in = begun.start - request.arrival;
-    Some(ArrivalRates { waiting_bytes, came_in, more_bytes, more_in: again.end - begun.start })
-}
-
-impl ArrivalRates {
-    fn is_much_quicker(&self) -> bool {
-        let before = i128::from(self.came_in.0) * i128::from(self.more_bytes);
-        let after = i128::from(self.more_in.0) * i128::from(self.waiting_bytes);
-        self.waiting_bytes > 0 && after * QUICKER <= before
-    }
+    let before = i128::from((begun.start - request.arrival).0) * i128::from(more_bytes);
+    let after = i128::from((again.end - begun.start).0) * i128::from(waiting_bytes);
+    Some(waiting_bytes > 0 && after * QUICKER <= before)
 }

@@ -32,7 +32,7 @@ impl CauseCandidate {
         Self { root: format!("{cause}:{key}").into(), ..Self::alone(cause, confidence, time) }
     }
 
-    /// One of a cause of which no event is told from others.
+    /// One of a cause of which all events are one.
     pub(crate) fn alone(cause: Cause, confidence: Confidence, time: Nanos) -> Self {
         let (chain, root) = (vec![cause], cause.as_str().into());
         Self { cause, chain, root, confidence, evidence: Vec::new(), time, partition: None }

@@ -164,7 +164,7 @@ pub(crate) fn before_hand_over(
 /// Reads of files from the device meanwhile: the reason that can be named.
 fn device_reads(window: &Window, tid: Tid, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let mut reads: Vec<CauseCandidate> = Vec::new();
-    for op in window.file_ops.of(&tid).overlapping(span).filter(|op| is_read(op)) {
+    for op in window.file_ops.of(&tid).overlapping(span).filter(|op| is_read(op.op)) {
         let found = disk_read(window, op).and_then(|read| Some((read, free.take_any(op.span())?)));
         if let Some((read, time)) = found {
             merge_into(&mut reads, CauseCandidate { time, ..read });

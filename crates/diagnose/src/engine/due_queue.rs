@@ -3,34 +3,29 @@
 //! There are few sources, and of each it comes nearly in the order in which it falls due: a few queues in order hold nearly all
 //! of it, which costs next to nothing; only the rest is sorted.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use model::Nanos;
 
 /// Packets, the kernel's operations, its samples, the JVM's: what is behind one of them is in order with another.
 const QUEUES: usize = 4;
 
+/// When it falls due; what is said to tell ties apart; and a number that keeps the rest in order.
+type Due = (Nanos, u64, u64);
+
 /// What waits.
 #[derive(Debug)]
 pub(crate) struct DueQueue<T> {
     /// What came in order: of what is last in each, the first queue's falls due last.
-    queues: [VecDeque<Due<T>>; QUEUES],
-    /// What fell due before the last of every queue, the first on top.
-    late: BinaryHeap<Reverse<Due<T>>>,
+    queues: [VecDeque<(Due, T)>; QUEUES],
+    /// What fell due before the last of every queue.
+    late: BTreeMap<Due, T>,
     pushed: u64,
-}
-
-#[derive(Debug)]
-struct Due<T> {
-    /// When; what is said to tell ties apart; and a number that keeps the rest in order.
-    at: (Nanos, u64, u64),
-    what: T,
 }
 
 impl<T> DueQueue<T> {
     pub(crate) fn new() -> Self {
-        Self { queues: Default::default(), late: BinaryHeap::new(), pushed: 0 }
+        Self { queues: Default::default(), late: BTreeMap::new(), pushed: 0 }
     }
 
     /// What falls due together comes out as it went in.
@@ -41,54 +36,36 @@ impl<T> DueQueue<T> {
     /// What falls due together comes out by `tie`, in whichever order it went in.
     pub(crate) fn push_apart(&mut self, due: Nanos, tie: u64, what: T) {
         self.pushed += 1;
-        let waits = Due { at: (due, tie, self.pushed), what };
-        match self.queues.iter_mut().find(|queue| queue.back().is_none_or(|last| last.at < waits.at)) {
-            Some(queue) => queue.push_back(waits),
-            None => self.late.push(Reverse(waits)),
+        let at = (due, tie, self.pushed);
+        match self.queues.iter_mut().find(|queue| queue.back().is_none_or(|last| last.0 < at)) {
+            Some(queue) => queue.push_back((at, what)),
+            None => {
+                self.late.insert(at, what);
+            }
         }
     }
 
     /// Takes out the first, if it falls due by then.
     pub(crate) fn pop_due(&mut self, until: Nanos) -> Option<T> {
-        let late = self.late.peek().map(|Reverse(first)| first.at);
+        let late = self.late.first_key_value().map(|(at, _)| *at);
         let mut first = late.filter(|at| at.0 <= until);
         let mut in_order = None;
         for queue in &mut self.queues {
-            let Some(at) = queue.front().map(|waits| waits.at).filter(|at| at.0 <= until) else { continue };
+            let Some(at) = queue.front().map(|waits| waits.0).filter(|at| at.0 <= until) else { continue };
             if first.is_none_or(|first| at < first) {
                 first = Some(at);
                 in_order = Some(queue);
             }
         }
         match in_order {
-            Some(queue) => queue.pop_front().map(|waits| waits.what),
-            None => first.and_then(|_| self.late.pop()).map(|Reverse(waits)| waits.what),
+            Some(queue) => queue.pop_front().map(|(_, what)| what),
+            None => first.and_then(|_| self.late.pop_first()).map(|(_, what)| what),
         }
     }
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum::<usize>() + self.late.len()
-    }
-}
-
-impl<T> PartialEq for Due<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl<T> Eq for Due<T> {}
-
-impl<T> PartialOrd for Due<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Due<T> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.at.cmp(&other.at)
     }
 }
 

@@ -41,42 +41,30 @@ impl Span for Interval {
     }
 }
 
-/// The latest of one sort, in the order in which they came.
-#[derive(Debug)]
-pub(crate) struct Latest<T>(VecDeque<T>);
-
-impl<T> Default for Latest<T> {
-    fn default() -> Self {
-        Self(VecDeque::new())
-    }
+/// What of the latest shares time with a stretch.
+pub(crate) fn overlapping<T: Span>(latest: &VecDeque<T>, span: TimeSpan) -> impl Iterator<Item = &T> {
+    latest.iter().filter(move |kept| kept.span().start < span.end && kept.span().end > span.start)
 }
 
-impl<T: Span> Latest<T> {
-    /// What shares time with a stretch.
-    pub(crate) fn overlapping(&self, span: TimeSpan) -> impl Iterator<Item = &T> {
-        self.0.iter().filter(move |kept| kept.span().start < span.end && kept.span().end > span.start)
-    }
-
-    /// Keeps one more; when one ended that is forgotten for it.
-    fn push(&mut self, new: T) -> Option<Nanos> {
-        let forgotten = if self.0.len() >= MAX_KEPT { self.0.pop_front() } else { None };
-        self.0.push_back(new);
-        forgotten.map(|forgotten| forgotten.span().end)
-    }
-
-    /// Whether any is left.
-    fn forget_until(&mut self, end: Nanos) -> bool {
-        self.0.retain(|kept| kept.span().end > end);
-        !self.0.is_empty()
-    }
+/// Keeps one more; when one ended that is forgotten for it.
+fn keep<T: Span>(latest: &mut VecDeque<T>, new: T) -> Option<Nanos> {
+    let forgotten = if latest.len() >= MAX_KEPT { latest.pop_front() } else { None };
+    latest.push_back(new);
+    forgotten.map(|forgotten| forgotten.span().end)
 }
 
-/// What happened to one thread.
+/// Forgets what ended by then; whether any is left.
+fn forget_until<T: Span>(latest: &mut VecDeque<T>, end: Nanos) -> bool {
+    latest.retain(|kept| kept.span().end > end);
+    !latest.is_empty()
+}
+
+/// What happened to one thread: the latest of each sort, in the order in which they came.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadPast {
-    pub(crate) intervals: Latest<Interval>,
-    pub(crate) reclaims: Latest<TimeSpan>,
-    pub(crate) throttles: Latest<TimeSpan>,
+    pub(crate) intervals: VecDeque<Interval>,
+    pub(crate) reclaims: VecDeque<TimeSpan>,
+    pub(crate) throttles: VecDeque<TimeSpan>,
     /// Nothing that ended before is known any more; none where all is.
     pub(crate) seen_from: Option<Nanos>,
     newest: Option<Nanos>,
@@ -99,17 +87,17 @@ impl Threads {
         let (wait, function) = self.meaning(&interval.stack);
         let past = self.past(interval.tid, interval.end);
         let interval = Interval { off_cpu: interval.clone(), wait, function };
-        past.seen_from = past.seen_from.max(past.intervals.push(interval));
+        past.seen_from = past.seen_from.max(keep(&mut past.intervals, interval));
     }
 
     pub(crate) fn reclaim(&mut self, reclaim: &Reclaim) {
         let past = self.past(reclaim.tid, reclaim.end);
-        past.seen_from = past.seen_from.max(past.reclaims.push(reclaim.span()));
+        past.seen_from = past.seen_from.max(keep(&mut past.reclaims, reclaim.span()));
     }
 
     pub(crate) fn throttle(&mut self, pause: &DirtyThrottle) {
         let past = self.past(pause.tid, pause.start);
-        past.seen_from = past.seen_from.max(past.throttles.push(pause.span()));
+        past.seen_from = past.seen_from.max(keep(&mut past.throttles, pause.span()));
     }
 
     /// Forgets what an operation was the last to ask for. A fault on a mapped page may come within another
@@ -117,9 +105,9 @@ impl Threads {
     pub(crate) fn told(&mut self, op: &FileOp) {
         let past = self.threads.get_mut(&op.tid).filter(|_| op.op != FileOpKind::MmapFault);
         let is_left = past.map(|past| {
-            past.intervals.forget_until(op.end)
-                | past.reclaims.forget_until(op.end)
-                | past.throttles.forget_until(op.end)
+            forget_until(&mut past.intervals, op.end)
+                | forget_until(&mut past.reclaims, op.end)
+                | forget_until(&mut past.throttles, op.end)
         });
         if is_left == Some(false) {
             self.threads.remove(&op.tid);

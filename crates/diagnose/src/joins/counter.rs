@@ -74,17 +74,9 @@ impl JoinCounter {
 
     fn join_first(&mut self) {
         let Some(sent) = self.waiting.pop_front() else { return };
-        let joins = &mut self.joins;
-        let joined = if joins::is_written(sent.error_code, sent.bytes) {
-            match find_key(&self.writes, &sent) {
-                Some(JoinKey::BatchCrc) => &mut joins.by_crc,
-                Some(JoinKey::BaseOffset) => &mut joins.by_base_offset,
-                None => &mut joins.unjoined,
-            }
-        } else {
-            &mut joins.not_written
-        };
-        *joined += 1;
+        let is_written = joins::is_written(sent.error_code, sent.bytes);
+        let found = if is_written { find_key(&self.writes, &sent) } else { None };
+        self.joins.count(is_written, found);
         self.writes.forget(sent.last_seen - self.retention);
     }
 }

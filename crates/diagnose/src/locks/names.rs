@@ -49,15 +49,6 @@ struct Rule {
 }
 
 impl Rule {
-    const fn new(
-        name: LockName,
-        kind: LockKind,
-        class: &'static str,
-        within: &'static [&'static str],
-    ) -> Self {
-        Self { name, kind, class, packages: &[""], within }
-    }
-
     fn holds(&self, lock: &Lock, frame: &str) -> bool {
         let is_taken_in = |package: &&str| {
             frame
@@ -83,23 +74,30 @@ const PURGATORY: &[&str] = &[
 ];
 const GROUP: &[&str] = &["kafka.coordinator.group", "org.apache.kafka.coordinator.group"];
 
+const fn rule(name: LockName, kind: LockKind, class: &'static str, within: &'static [&'static str]) -> Rule {
+    Rule { name, kind, class, packages: &[""], within }
+}
+
+const fn log_rule(
+    name: LockName,
+    kind: LockKind,
+    class: &'static str,
+    within: &'static [&'static str],
+) -> Rule {
+    Rule { packages: LOG, ..rule(name, kind, class, within) }
+}
+
+const PRODUCERS: &str = "ProducerStateManager";
+
 const RULES: &[Rule] = &[
-    Rule { packages: LOG, ..Rule::new(LockName::Index, LockKind::Park, "", INDEXES) },
-    Rule {
-        packages: LOG,
-        ..Rule::new(
-            LockName::ProducerState,
-            LockKind::Monitor,
-            "ProducerStateManager",
-            &["ProducerStateManager"],
-        )
-    },
-    Rule { packages: LOG, ..Rule::new(LockName::Log, LockKind::Monitor, "java.lang.Object", LOGS) },
-    Rule::new(LockName::Isr, LockKind::Park, "ReentrantReadWriteLock", &["kafka.cluster.Partition"]),
-    Rule::new(LockName::Purgatory, LockKind::Park, "", PURGATORY),
-    Rule::new(LockName::Purgatory, LockKind::Monitor, "", PURGATORY),
-    Rule::new(LockName::Group, LockKind::Park, "", GROUP),
-    Rule::new(LockName::Group, LockKind::Monitor, "", GROUP),
+    log_rule(LockName::Index, LockKind::Park, "", INDEXES),
+    log_rule(LockName::ProducerState, LockKind::Monitor, PRODUCERS, &[PRODUCERS]),
+    log_rule(LockName::Log, LockKind::Monitor, "java.lang.Object", LOGS),
+    rule(LockName::Isr, LockKind::Park, "ReentrantReadWriteLock", &["kafka.cluster.Partition"]),
+    rule(LockName::Purgatory, LockKind::Park, "", PURGATORY),
+    rule(LockName::Purgatory, LockKind::Monitor, "", PURGATORY),
+    rule(LockName::Group, LockKind::Park, "", GROUP),
+    rule(LockName::Group, LockKind::Monitor, "", GROUP),
 ];
 
 /// Whether a method is of this class, a class inside it or a companion (`kafka.log.Log$`), or of this package.

@@ -108,12 +108,12 @@ pub(crate) fn files_sent<'w>(
         |op: &&FileOp| calls.iter().any(|call| op.start <= call.end && op.end >= call.start - CLOCK_SLACK);
     let around = TimeSpan::new(first.start - CLOCK_SLACK, last.end + CLOCK_SLACK);
     let ops = window.file_ops.of(&answer.tid).overlapping(around).map(|op| &**op);
-    ops.filter(|op| is_read(op)).filter(of_a_call).filter(|op| from_disk(window, op)).collect()
+    ops.filter(|op| is_read(op.op)).filter(of_a_call).filter(|op| from_disk(window, op)).collect()
 }
 
 /// Whether an operation reads a file, or has it sent.
-pub(crate) fn is_read(op: &FileOp) -> bool {
-    matches!(op.op, FileOpKind::Sendfile | FileOpKind::Splice | FileOpKind::Read)
+pub(crate) fn is_read(op: FileOpKind) -> bool {
+    matches!(op, FileOpKind::Sendfile | FileOpKind::Splice | FileOpKind::Read)
 }
 
 /// Whether some of what was read was not in the page cache, or still on its way there.

@@ -7,7 +7,7 @@ use model::{Nanos, Request, Stage};
 
 use crate::joins;
 use crate::stages::response::named;
-use crate::stages::{Breakdown, served_from};
+use crate::stages::{Breakdown, served_after, served_from};
 use crate::time::{TimeSpan, is_most};
 use crate::window::Window;
 
@@ -40,8 +40,7 @@ pub(crate) fn readable(window: &Window, request: &Request) -> Option<Nanos> {
 /// How long a fetch had waited at least, or may have: the write of what it brought can only have been later.
 pub(crate) fn least_wait(row: &RequestTiming) -> Nanos {
     let wait = || {
-        let waited = (row.response? - row.arrival_end).at_least_zero();
-        let from = row.arrival_end + row.head_of_line.unwrap_or_default().min(waited).at_least_zero();
+        let from = served_after(row.arrival_end, row.head_of_line, row.response?);
         let until = patient_until(from, row.api_key, row.min_bytes, row.max_wait_ms, row.response)?;
         Some(row.data.map_or(until, |data| data.clamp(from, until.max(from))) - from)
     };

@@ -3,6 +3,7 @@
 //! A connection's calls are few between a request's arrival and its read, so a call is looked for step by step from a
 //! moment on: sequence numbers wrap, and two connections may have the same ends one after the other.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -177,9 +178,9 @@ impl CallTimeline {
         for _ in 0..MAX_STEPS {
             let call = self.kept.get(at)?;
             let next = match call.place_of(byte) {
-                Place::Within => return Some(*call),
-                Place::Before => at.checked_sub(1)?,
-                Place::After => at + 1,
+                Ordering::Equal => return Some(*call),
+                Ordering::Less => at.checked_sub(1)?,
+                Ordering::Greater => at + 1,
             };
             // Between two calls: the one that moved it was not seen.
             if came_from == Some(next) {
@@ -190,13 +191,6 @@ impl CallTimeline {
         }
         None
     }
-}
-
-/// Where a byte is, seen from a call.
-enum Place {
-    Before,
-    Within,
-    After,
 }
 
 impl Span for SocketCall {
@@ -216,14 +210,15 @@ impl SocketCall {
         self.next.wrapping_sub(number)
     }
 
-    /// Modulo 2^32, as sequence numbers are compared (RFC 9293, 3.4).
-    fn place_of(&self, byte: u32) -> Place {
-        if byte.wrapping_sub(self.first) < self.next.wrapping_sub(self.first) {
-            Place::Within
-        } else if (byte.wrapping_sub(self.first) as i32) < 0 {
-            Place::Before
+    /// Whether a byte lies before, within or after a call: modulo 2^32, as sequence numbers are compared (RFC 9293, 3.4).
+    fn place_of(&self, byte: u32) -> Ordering {
+        let distance = byte.wrapping_sub(self.first);
+        if distance < self.next.wrapping_sub(self.first) {
+            Ordering::Equal
+        } else if (distance as i32) < 0 {
+            Ordering::Less
         } else {
-            Place::After
+            Ordering::Greater
         }
     }
 }
