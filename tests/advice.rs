@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use e2e::{brokerscope, gate, traffic};
 use lab::kafka::Kafka;
-use lab::{Broker, BrokerOptions, Steps};
+use lab::{Broker, BrokerOptions};
 use serde_json::Value;
 
 const PARTITIONS: u32 = 100;
@@ -152,12 +152,13 @@ fn as_nobody() -> Command {
 fn a_broker_is_advised_and_left_as_it_is() {
     let Some(_alone) = gate::live("advice beside a real broker") else { return };
     let directory = traffic::directory("advice");
-    let kafka = Kafka::prepare("4.1.0", Steps::aloud()).unwrap();
+    let kafka = Kafka::prepare("4.1.0").unwrap();
     let mut options = BrokerOptions::new(directory.join("broker"));
     options.properties = vec![
         ("min.insync.replicas".to_owned(), "1".to_owned()),
         ("log.flush.interval.ms".to_owned(), "60000".to_owned()),
     ];
+    options.is_throwaway = true;
     let broker = Broker::start(&kafka, options).unwrap();
     broker.create_topic(&kafka, "many", PARTITIONS).unwrap();
     wait_for_partitions(&broker);
@@ -219,5 +220,5 @@ fn a_broker_is_advised_and_left_as_it_is() {
     assert!(told(&few, "silent", "collector").is_some(), "command lines are open to everybody: {few:#?}");
     assert_eq!(state(&broker), before);
     assert_eq!(in_force(&kafka, &broker), set);
-    broker.kill();
+    drop(broker);
 }

@@ -21,7 +21,7 @@ use e2e::gate;
 use e2e::traffic::directory;
 use lab::kafka::{DEFAULT_VERSION, Kafka, OLD_VERSION};
 use lab::load::{Load, Producer};
-use lab::{Broker, BrokerOptions, Steps};
+use lab::{Broker, BrokerOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -88,7 +88,7 @@ fn logs(arguments: &[&str]) -> String {
 /// A broker that rolls small segments under load and is stopped; its collector's log goes where its own does.
 fn left(version: &str) -> Remains {
     let directory = directory(&format!("logs-{version}"));
-    let kafka = Kafka::prepare(version, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"));
+    let kafka = Kafka::prepare(version).unwrap_or_else(|error| panic!("{error}"));
     let mut options = BrokerOptions::new(directory.join("broker"));
     options.request_log = true;
     options.properties = vec![("log.segment.bytes".to_owned(), (1 << 20).to_string())];
@@ -103,7 +103,7 @@ fn left(version: &str) -> Remains {
         record_bytes: 1_000,
         properties: vec!["acks=1".to_owned()],
     };
-    let load = Load::start(&kafka, &broker, &[producer], &directory.join("load"), None).unwrap();
+    let load = Load::start(&kafka, &broker, &[producer], &directory.join("load")).unwrap();
     let partition = broker.log_dir.join(format!("{TOPIC}-0"));
     let end = Instant::now() + PATIENCE;
     while segments(&partition).len() < SEGMENTS {

@@ -25,7 +25,7 @@ use e2e::traffic::directory;
 use lab::device::Direction;
 use lab::kafka::{DEFAULT_VERSION, Kafka};
 use lab::load::{Load, Producer};
-use lab::{Broker, BrokerOptions, Steps};
+use lab::{Broker, BrokerOptions};
 use serde_json::Value;
 
 /// How long a recorder may take to find the process that took a broker's place, and a producer's JVM to begin.
@@ -35,7 +35,7 @@ const APPENDED: u64 = 150_000;
 const UNASKED: &str = "-XX:+DisableAttachMechanism";
 
 fn kafka() -> Kafka {
-    Kafka::prepare(DEFAULT_VERSION, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"))
+    Kafka::prepare(DEFAULT_VERSION).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn broker(kafka: &Kafka, directory: PathBuf, adjust: impl FnOnce(&mut BrokerOptions)) -> Broker {
@@ -53,7 +53,7 @@ fn load(kafka: &Kafka, broker: &Broker, topic: &str, record_bytes: u32, rate: u3
         record_bytes,
         properties: vec!["acks=1".to_owned()],
     };
-    Load::start(kafka, broker, &[producer], directory, None).unwrap_or_else(|error| panic!("{error}"))
+    Load::start(kafka, broker, &[producer], directory).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn files(recording: &Recording) -> BTreeSet<&str> {

@@ -24,7 +24,6 @@ use e2e::recording::{Recording, appends_of};
 use e2e::table::{Row, rows};
 use e2e::workload::Workload;
 use e2e::{brokerscope, gate};
-use lab::Steps;
 use lab::kafka::{DEFAULT_VERSION, Kafka};
 use serde_json::Value;
 
@@ -157,8 +156,8 @@ fn doctor(mut brokerscope: std::process::Command, pid: u32) -> String {
 fn a_real_broker_in_a_container_is_recorded_with_its_requests() {
     let Some(_alone) = gate::live("a real broker in a container") else { return };
     let ground = Ground::prepare("container-broker", "");
-    let kafka = Kafka::prepare(DEFAULT_VERSION, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"));
-    let image = image(&ground, &[kafka.jars()]);
+    let kafka = Kafka::prepare(DEFAULT_VERSION).unwrap_or_else(|error| panic!("{error}"));
+    let image = image(&ground, &[&kafka.jars]);
     let directory = ground.directory().to_owned();
     let (on_volume, on_overlay) = (image.volume.join("data"), upper(&image, ON_OVERLAY));
     for log_dir in [&on_volume, &on_overlay] {

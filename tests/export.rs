@@ -26,7 +26,7 @@ use e2e::tcpdump::signal;
 use e2e::traffic::directory;
 use lab::kafka::{DEFAULT_VERSION, Kafka};
 use lab::load::{Load, Producer};
-use lab::{Broker, BrokerOptions, Steps};
+use lab::{Broker, BrokerOptions};
 use rustix::process::Signal;
 
 /// What takes longer hangs.
@@ -146,7 +146,7 @@ fn load(kafka: &Kafka, broker: &Broker, directory: &Path) -> Load {
         record_bytes: RECORD_BYTES,
         properties: vec!["acks=1".to_owned()],
     };
-    Load::start(kafka, broker, &[producer], directory, None).unwrap_or_else(|error| panic!("{error}"))
+    Load::start(kafka, broker, &[producer], directory).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_real_broker_is_told_of_and_followed_through_a_restart() {
     let Some(_alone) = gate::live("metrics of a real broker, which is restarted") else { return };
     let mut ground = Ground::prepare("export", "commit=1");
     let directory = directory("export");
-    let kafka = Kafka::prepare(DEFAULT_VERSION, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"));
+    let kafka = Kafka::prepare(DEFAULT_VERSION).unwrap_or_else(|error| panic!("{error}"));
     let broker = start(&kafka, &directory, ground.path(), None);
     let port = broker.port;
     broker.create_topic(&kafka, TOPIC, 2).unwrap();

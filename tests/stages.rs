@@ -24,7 +24,7 @@ use e2e::recorder::Recorder;
 use e2e::traffic::directory;
 use lab::kafka::Kafka;
 use lab::load::{Load, Producer};
-use lab::{Broker, BrokerOptions, Steps};
+use lab::{Broker, BrokerOptions};
 use serde_json::Value;
 
 /// Requests that are compared, at least.
@@ -74,7 +74,7 @@ fn missed_by(part: &str, differences: &Value) -> Vec<String> {
 
 /// A broker under load, recorded for so long: the recording, and the broker's request log.
 fn record(directory: &Path, length: Duration) -> (std::path::PathBuf, std::path::PathBuf) {
-    let kafka = Kafka::prepare(lab::kafka::DEFAULT_VERSION, Steps::aloud()).unwrap();
+    let kafka = Kafka::prepare(lab::kafka::DEFAULT_VERSION).unwrap();
     let mut options = BrokerOptions::new(directory.join("broker"));
     options.request_log = true;
     for (name, value) in [("num.network.threads", "16"), ("num.partitions", "4")] {
@@ -91,7 +91,7 @@ fn record(directory: &Path, length: Duration) -> (std::path::PathBuf, std::path:
             .to_vec(),
     });
     let producers: Vec<Producer> = producers.collect();
-    let mut load = Load::start(&kafka, &broker, &producers, &directory.join("load"), None).unwrap();
+    let mut load = Load::start(&kafka, &broker, &producers, &directory.join("load")).unwrap();
     sleep(WARM_UP);
     load.check().unwrap();
     let recording = directory.join("recording");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use lab::kafka::{DEFAULT_VERSION, Kafka};
-use lab::{Broker, BrokerOptions, Steps};
+use lab::{Broker, BrokerOptions};
 
 use crate::kernel::stage::claim;
 use crate::run::run;
@@ -30,14 +30,15 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Starts the broker, has it advised, and says what was reached.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let site = claim(&directory.join("advise"))?;
-    let kafka = Kafka::prepare(DEFAULT_VERSION, Steps::aloud())?;
+    let kafka = Kafka::prepare(DEFAULT_VERSION)?;
     let mut options = BrokerOptions::new(site.directory("broker")?);
     options.site = Some(site.path().to_owned());
+    options.is_throwaway = true;
     let broker = Broker::start(&kafka, options)?;
     broker.create_topic(&kafka, TOPIC, PARTITIONS as u32)?;
     await_partitions(&broker)?;
     let measured = measure(&brokerscope.to_string_lossy(), broker.pid);
-    broker.kill();
+    drop(broker);
     measured
 }
 

@@ -7,6 +7,7 @@
 mod flight;
 mod jdk;
 mod probes;
+mod profiler;
 mod safepoints;
 mod wait;
 mod witness;

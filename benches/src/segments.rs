@@ -9,8 +9,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use lab::Kafka;
 use lab::kafka::DEFAULT_VERSION;
-use lab::{Kafka, Steps};
 
 use crate::contest::{middle, millis, ratios};
 use crate::run::{Cost, run};
@@ -37,7 +37,7 @@ struct Segment {
 
 /// Lets both read segments of both kinds, prints what they took, and says how brokerscope compares.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
-    let kafka = Kafka::prepare(DEFAULT_VERSION, Steps::aloud())?;
+    let kafka = Kafka::prepare(DEFAULT_VERSION)?;
     let mut targets = Vec::new();
     for codec in ["none", "lz4"] {
         let segment = Segment::make(directory, codec)?;

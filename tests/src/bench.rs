@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lab::kafka::Kafka;
-use lab::{Broker, BrokerOptions, Steps};
+use lab::{Broker, BrokerOptions};
 
 use crate::clients::Clients;
 
@@ -31,8 +31,8 @@ impl Bench {
     /// # Panics
     /// As there.
     pub fn start_as(version: &str, directory: &Path, adjust: impl FnOnce(&mut BrokerOptions)) -> Self {
-        let kafka = Kafka::prepare(version, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"));
-        let clients = Clients::install(&kafka.jars().join("*").to_string_lossy());
+        let kafka = Kafka::prepare(version).unwrap_or_else(|error| panic!("{error}"));
+        let clients = Clients::install(&kafka.jars.join("*").to_string_lossy());
         let mut options = BrokerOptions::new(directory.join("broker"));
         options.request_log = true;
         adjust(&mut options);

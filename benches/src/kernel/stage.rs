@@ -7,10 +7,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use lab::clean;
 use lab::kafka::{DEFAULT_VERSION, Kafka};
 use lab::volume::{Volume, VolumeOptions};
-use lab::{Broker, BrokerOptions, Site, Steps};
+use lab::{Broker, BrokerOptions, Site, sweep_in};
 
 use super::TOPIC;
 
@@ -82,7 +81,7 @@ impl Stage {
         log_dir: PathBuf,
         setting: &Setting,
     ) -> anyhow::Result<Self> {
-        let kafka = Kafka::prepare_with(&setting.java, DEFAULT_VERSION, Steps::aloud())?;
+        let kafka = Kafka::prepare_with(&setting.java, DEFAULT_VERSION)?;
         let mut options = BrokerOptions::new(site.directory("broker")?);
         options.log_dir = Some(log_dir);
         options.metadata_dir = Some(site.directory("metadata")?);
@@ -146,7 +145,7 @@ impl Stage {
 /// A site among those of the same directory, of which those that nobody holds are taken down.
 pub(crate) fn claim(directory: &Path) -> anyhow::Result<Site> {
     fs::create_dir_all(directory)?;
-    clean::sweep_in(directory, Steps::aloud())?;
+    sweep_in(directory)?;
     Ok(Site::claim_in(directory)?)
 }
 

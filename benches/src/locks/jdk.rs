@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lab::Steps;
 use lab::kafka::{DEFAULT_VERSION, Kafka};
 
 /// From here on brokerscope has the JVM record unasked.
@@ -21,7 +20,7 @@ impl Jdk {
     /// The default, and a newer one; says so where there is none.
     pub(super) fn all() -> anyhow::Result<Vec<Self>> {
         let java = PathBuf::from("java");
-        let version = Kafka::prepare_with(&java, DEFAULT_VERSION, Steps::aloud())?.java_version();
+        let version = Kafka::prepare_with(&java, DEFAULT_VERSION)?.java_version;
         let mut all = vec![Self { java, version }];
         if version < CHEAP_SINCE {
             match newer() {

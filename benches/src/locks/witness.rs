@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, ensure};
 use lab::device::DeviceOptions;
 use lab::volume::{FileSystem, VolumeOptions};
-use lab::{Steps, maven};
 
+use super::profiler;
 use super::wait::{self, From, Wait, paired};
 use crate::kernel::Load;
 use crate::kernel::run::measure;
@@ -37,7 +37,7 @@ const MARGIN: Duration = Duration::from_secs(1);
 
 /// Measures, prints a table, and judges.
 pub(super) fn hold(brokerscope: &Path, sites: &Path) -> anyhow::Result<Vec<Target>> {
-    let library = maven::async_profiler(Steps::aloud())?;
+    let library = profiler::library()?;
     // Outside of the stage: async-profiler writes it when the JVM ends.
     let file = sites.join("async-profiler.jfr");
     let mut stage = set(sites, &library, &file)?;

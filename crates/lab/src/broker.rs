@@ -10,12 +10,11 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::background::in_parallel;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::kafka::Kafka;
 use crate::net::{Network, Place};
-use crate::process::Process;
-use crate::session::Interrupt;
+use crate::process::{Process, in_parallel};
+use crate::session::interrupt;
 use crate::site::Site;
 use crate::{files, process};
 
@@ -23,6 +22,9 @@ use crate::{files, process};
 const CLUSTER_ID: &str = "brokerscope-lab-AAAAAA";
 /// Small enough to leave the machine to the experiment, with the collector Kafka's own script chooses.
 const JVM_ARGUMENTS: &[&str] = &["-Xms512m", "-Xmx512m", "-XX:+UseG1GC", "-Djava.awt.headless=true"];
+
+/// How long a broker may take to answer.
+const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// How a broker is started.
 #[derive(Clone, Debug)]
@@ -48,14 +50,14 @@ pub struct BrokerOptions {
     pub launcher: Vec<String>,
     /// The network namespace it runs in.
     pub place: Place,
+    /// The network namespace of its clients.
+    pub(crate) clients: Place,
     /// Where it listens, there.
     pub address: Ipv4Addr,
     /// The site that the process is marked with, for `brokerscope-lab clean`.
     pub site: Option<PathBuf>,
-    /// How long it may take to answer.
-    pub patience: Duration,
-    /// Ends the wait for it early.
-    pub interrupt: Interrupt,
+    /// Whether it is killed when it is dropped, because nobody reads its files any more.
+    pub is_throwaway: bool,
 }
 
 impl BrokerOptions {
@@ -72,27 +74,27 @@ impl BrokerOptions {
             properties: Vec::new(),
             launcher: Vec::new(),
             place: Place::own(),
+            clients: Place::own(),
             address: Ipv4Addr::LOCALHOST,
             site: None,
-            patience: Duration::from_secs(180),
-            interrupt: Interrupt::never(),
+            is_throwaway: false,
         }
     }
 
     /// A broker of a site, in the directory `name` of it; its metadata log is elsewhere in the site: its fsyncs would make
     /// commits that no broker apart from the controller has.
-    pub(crate) fn of_site(site: &Site, name: &str, interrupt: &Interrupt) -> Result<Self, Error> {
+    pub(crate) fn of_site(site: &Site, name: &str) -> Result<Self> {
         Ok(Self {
             metadata_dir: Some(site.directory(&format!("{name}-metadata"))?),
             site: Some(site.path().to_owned()),
-            interrupt: interrupt.clone(),
             ..Self::new(site.directory(name)?)
         })
     }
 
     /// Has it run on a host of this network.
-    pub(crate) fn join(&mut self, network: &Network, host: u8) -> Result<(), Error> {
-        (self.place, self.address) = (network.host(host)?, Network::address(host));
+    pub(crate) fn join(&mut self, network: &Network, host: u8) -> Result<()> {
+        (self.place, self.clients) = (network.host(host)?, network.clients());
+        self.address = Network::address(host);
         Ok(())
     }
 }
@@ -104,10 +106,8 @@ pub struct Broker {
     pub pid: u32,
     /// Its listener's port.
     pub port: u16,
-    /// Its listener's address, in its network namespace.
-    pub address: Ipv4Addr,
-    /// Its network namespace.
-    pub place: Place,
+    /// How it was started.
+    pub(crate) options: BrokerOptions,
     /// Where its partitions lie.
     pub log_dir: PathBuf,
     /// Its server.properties.
@@ -125,8 +125,7 @@ impl Broker {
     /// # Errors
     /// [`Error::Ended`] or [`Error::TooSlow`] with the end of the broker's log; [`Error::Tool`] with
     /// `StorageTool`'s words.
-    #[expect(clippy::needless_pass_by_value, reason = "made for this one call")]
-    pub fn start(kafka: &Kafka, options: BrokerOptions) -> Result<Self, Error> {
+    pub fn start(kafka: &Kafka, options: BrokerOptions) -> Result<Self> {
         let directory =
             std::path::absolute(&options.directory).map_err(Error::io("resolve", &options.directory))?;
         let log_dir = options.log_dir.clone().unwrap_or_else(|| directory.join("data"));
@@ -142,32 +141,31 @@ impl Broker {
         let server_log = directory.join("broker.log");
         let mut command = server_command(kafka, &options, &logging, &properties);
         let logged = process::logged(command.current_dir(&directory), &server_log)?;
-        let process = Process::spawn(logged, options.site.as_deref())?;
+        let mut process = Process::spawn(logged, options.site.as_deref())?;
+        process.is_throwaway = options.is_throwaway;
         let pid = process.pid();
-        let (address, place) = (options.address, options.place.clone());
-        let mut broker =
-            Self { pid, port, address, place, log_dir, properties, server_log, request_log, process };
-        broker.wait_until_it_answers(&options)?;
+        let mut broker = Self { pid, port, options, log_dir, properties, server_log, request_log, process };
+        broker.wait_until_it_answers()?;
         Ok(broker)
     }
 
     /// The address that clients connect to.
     pub fn bootstrap(&self) -> String {
-        format!("{}:{}", self.address, self.port)
+        self.listener().to_string()
     }
 
     /// Its listener.
     pub fn listener(&self) -> SocketAddr {
-        SocketAddr::from((self.address, self.port))
+        SocketAddr::from((self.options.address, self.port))
     }
 
     /// Creates a topic with Kafka's own `TopicCommand`.
-    pub fn create_topic(&self, kafka: &Kafka, topic: &str, partitions: u32) -> Result<(), Error> {
+    pub fn create_topic(&self, kafka: &Kafka, topic: &str, partitions: u32) -> Result<()> {
         self.create_topics(kafka, &[(topic, partitions)])
     }
 
     /// Creates topics side by side: most of the time goes into starting the JVMs.
-    pub fn create_topics(&self, kafka: &Kafka, topics: &[(&str, u32)]) -> Result<(), Error> {
+    pub fn create_topics(&self, kafka: &Kafka, topics: &[(&str, u32)]) -> Result<()> {
         let create = |&(topic, partitions): &(&str, u32)| {
             let mut command = kafka.tool("org.apache.kafka.tools.TopicCommand");
             command.args(["--bootstrap-server", &self.bootstrap(), "--create", "--topic", topic]);
@@ -187,28 +185,24 @@ impl Broker {
         self.process.stop();
     }
 
-    /// Ends it without letting it put its files in order, where nobody reads them any more.
-    pub fn kill(mut self) {
-        self.process.kill();
-    }
-
-    fn wait_until_it_answers(&mut self, options: &BrokerOptions) -> Result<(), Error> {
+    fn wait_until_it_answers(&mut self) -> Result<()> {
         let address = self.listener();
-        let (process, log, place) = (&mut self.process, &self.server_log, &self.place);
+        let (process, log, options) = (&mut self.process, &self.server_log, &self.options);
         let ready = || match process.ended()? {
             Some(_) => Err(Error::ended("the broker", log)),
-            None => Ok(place.within(|| answers(address))?.then_some(())),
+            None => Ok(options.place.within(|| answers(address))?.then_some(())),
         };
-        let late = || Error::TooSlow {
-            what: format!("the broker's first answer on {address}"),
-            limit: options.patience,
-            hint: format!("; its log says:\n{}", process::tail(log)),
-        };
-        options.interrupt.wait_or(options.patience, ready, late)
+        let what = format!("the broker's first answer on {address}");
+        interrupt().wait(START_TIMEOUT, &what, ready).map_err(|error| match error {
+            Error::TooSlow { what, limit, .. } => {
+                Error::TooSlow { what, limit, hint: format!("; its log says:\n{}", process::tail(log)) }
+            }
+            error => error,
+        })
     }
 }
 
-fn format_storage(kafka: &Kafka, properties: &Path) -> Result<(), Error> {
+fn format_storage(kafka: &Kafka, properties: &Path) -> Result<()> {
     let mut command = kafka.tool("kafka.tools.StorageTool");
     command.args(["format", "--ignore-formatted", "--cluster-id", CLUSTER_ID, "--config"]).arg(properties);
     process::output(&mut command).map(drop)
@@ -241,7 +235,7 @@ pub(crate) fn launched_by(launcher: &[String], command: Command) -> Command {
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// A port that was free a moment ago, and that nobody else was given.
-fn free_port() -> Result<u16, Error> {
+fn free_port() -> Result<u16> {
     loop {
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let port = bound.map_err(Error::system("find a free port on 127.0.0.1"))?.port();
@@ -269,6 +263,41 @@ fn ask(address: SocketAddr) -> std::io::Result<[u8; 10]> {
     let mut answer = [0; 10];
     stream.read_exact(&mut answer)?;
     Ok(answer)
+}
+
+/// How many there are.
+pub(crate) const CLUSTER_SIZE: u8 = 3;
+const LEADER: u8 = 1;
+/// The same in every namespace.
+const PORT: u16 = 9092;
+const CONTROLLER_PORT: u16 = 9093;
+/// Three on one machine.
+const HEAP: [&str; 2] = ["-Xms256m", "-Xmx256m"];
+
+/// Makes the broker of these options one of a cluster; the first of them must answer before the others start.
+pub(crate) fn join_cluster(options: &mut BrokerOptions, network: &Network, number: u8) -> Result<()> {
+    options.join(network, number)?;
+    options.port = Some(PORT);
+    options.jvm_arguments.extend(HEAP.map(str::to_owned));
+    options.properties.extend(properties(number));
+    Ok(())
+}
+
+/// They win over those of a single node.
+fn properties(number: u8) -> Vec<(String, String)> {
+    let (own, controller) = (Network::address(number), Network::address(LEADER));
+    let (roles, listeners) = if number == LEADER {
+        ("broker,controller", format!("PLAINTEXT://{own}:{PORT},CONTROLLER://{own}:{CONTROLLER_PORT}"))
+    } else {
+        ("broker", format!("PLAINTEXT://{own}:{PORT}"))
+    };
+    let own = [
+        ("process.roles", roles.to_owned()),
+        ("node.id", number.to_string()),
+        ("controller.quorum.voters", format!("{LEADER}@{controller}:{CONTROLLER_PORT}")),
+        ("listeners", listeners),
+    ];
+    own.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 #[cfg(test)]
@@ -299,5 +328,22 @@ mod greeting_tests {
         assert!(!answered_with(&[0, 0, 0, 10, 0, 0, 0, 7, 0, 35, 0, 0, 0, 0]));
         assert!(!answered_with(b"HTTP/1.1 400 Bad Request"));
         assert!(!answered_with(b"short"));
+    }
+}
+
+#[cfg(test)]
+mod cluster_tests {
+    use super::*;
+
+    #[test]
+    fn one_is_the_controller_of_all() {
+        let of = |number, key: &str| {
+            let found = properties(number).into_iter().find(|(name, _)| name == key);
+            found.map(|(_, value)| value).unwrap()
+        };
+        assert_eq!(of(1, "process.roles"), "broker,controller");
+        assert_eq!(of(3, "process.roles"), "broker");
+        assert_eq!(of(1, "controller.quorum.voters"), of(3, "controller.quorum.voters"));
+        assert_eq!(of(2, "listeners"), "PLAINTEXT://198.18.0.2:9092");
     }
 }

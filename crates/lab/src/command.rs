@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use crate::broker::{Broker, BrokerOptions};
 use crate::demo::DemoArguments;
 use crate::device::ServeArguments;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::faults::FaultsArguments;
 use crate::file_systems::FsArguments;
 use crate::fleet::FleetArguments;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
-use crate::session::{Interrupt, Steps, print};
+use crate::session::{interrupt, print, say, took};
 use crate::site::Site;
 use crate::tuning::TuneArguments;
-use crate::{clean, demo, device, faults, file_systems, fleet, tuning};
+use crate::{demo, device, faults, file_systems, fleet, site, tuning};
 
 /// Run experiments on a real Kafka broker.
 #[derive(Clone, Debug, clap::Parser)]
@@ -74,7 +74,7 @@ pub struct BrokerArguments {
 }
 
 /// Runs a subcommand to its end.
-pub fn run(Arguments { brokerscope, command }: Arguments) -> Result<(), Error> {
+pub fn run(Arguments { brokerscope, command }: Arguments) -> Result<()> {
     let exe = brokerscope.as_deref();
     match command {
         Command::Demo(arguments) => demo::run(&arguments, exe),
@@ -84,10 +84,9 @@ pub fn run(Arguments { brokerscope, command }: Arguments) -> Result<(), Error> {
         Command::Tune(arguments) => tuning::run(&arguments, exe),
         Command::Broker(arguments) => run_broker(arguments),
         Command::Clean => {
-            let steps = Steps::aloud();
-            match clean::sweep(steps)? {
-                0 => steps.say("nothing to clean"),
-                count => steps.say(&format!("cleaned up after {count} killed lab(s)")),
+            match site::sweep()? {
+                0 => say("nothing to clean"),
+                count => say(&format!("cleaned up after {count} killed lab(s)")),
             }
             Ok(())
         }
@@ -95,10 +94,10 @@ pub fn run(Arguments { brokerscope, command }: Arguments) -> Result<(), Error> {
     }
 }
 
-fn run_broker(arguments: BrokerArguments) -> Result<(), Error> {
-    let (steps, interrupt) = (Steps::aloud(), Interrupt::catch()?);
-    clean::sweep(steps)?;
-    let kafka = Kafka::prepare(&arguments.kafka, steps)?;
+fn run_broker(arguments: BrokerArguments) -> Result<()> {
+    interrupt().catch_signals()?;
+    site::sweep()?;
+    let kafka = Kafka::prepare(&arguments.kafka)?;
     let site = Site::claim()?;
     let started = Instant::now();
     let directory = arguments.dir.unwrap_or_else(|| site.path().join("broker"));
@@ -108,15 +107,14 @@ fn run_broker(arguments: BrokerArguments) -> Result<(), Error> {
     options.properties = arguments.property;
     options.jvm_arguments = arguments.jvm_arg;
     options.site = Some(site.path().to_owned());
-    options.interrupt = interrupt.clone();
     let mut broker = Broker::start(&kafka, options)?;
     let topics: Vec<(&str, u32)> =
         arguments.topic.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     broker.create_topics(&kafka, &topics)?;
-    steps.took(started, &format!("Kafka {} answers; Ctrl-C stops it", kafka.version()));
+    took(started, &format!("Kafka {} answers; Ctrl-C stops it", kafka.version));
     print(&description(&broker))?;
     while broker.runs() {
-        if interrupt.sleep(Duration::from_millis(200)).is_err() {
+        if interrupt().sleep(Duration::from_millis(200)).is_err() {
             return Ok(());
         }
     }

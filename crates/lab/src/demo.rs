@@ -7,11 +7,11 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::broker::{Broker, BrokerOptions};
-use crate::device::DeviceOptions;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::load::{Load, Producer, ProducerMetrics};
-use crate::session::{Session, draw_seed};
+use crate::session;
+use crate::session::{Observer, draw_seed, interrupt, say, took};
 use crate::site::Site;
 use crate::volume::{FileSystem, Volume, VolumeOptions};
 
@@ -52,21 +52,20 @@ pub struct DemoArguments {
 ///
 /// # Errors
 /// When nothing could be shown: no broker, or neither `record` nor `explain` worked.
-pub(crate) fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
+pub(crate) fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Result<()> {
     let started = Instant::now();
-    let session = Session::start(brokerscope)?;
-    let steps = session.steps;
-    let kafka = Kafka::prepare(&arguments.kafka, steps)?;
+    let observer = session::start(brokerscope)?;
+    let kafka = Kafka::prepare(&arguments.kafka)?;
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     let site = Site::claim()?;
     let recording = arguments.keep.clone().unwrap_or_else(|| site.path().join("recording"));
-    let demo = Demo { session: &session, kafka: &kafka, site: &site, recording: &recording };
+    let demo = Demo { observer: &observer, kafka: &kafka, site: &site, recording: &recording };
     // Declared in the order they are set up, so that they are taken down in reverse, no matter what happens.
     let mut volume = demo.prepare_volume(seed)?;
     let broker = demo.start_broker(volume.as_ref())?;
     let load = demo.start_load(&broker)?;
     if let Some(volume) = &mut volume {
-        demo.inject(volume, seed)?;
+        inject(volume, seed)?;
     }
     let recorded = demo.record(broker.pid, arguments.seconds, load);
     if let Some(volume) = &mut volume {
@@ -76,19 +75,18 @@ pub(crate) fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Resu
         Some(page) => demo.report(page),
         None => Ok(()),
     });
-    demo.take_down(broker, volume);
-    drop(site);
+    take_down(broker, volume, site);
     shown?;
     if let Some(kept) = &arguments.keep {
         let kept = kept.display();
-        steps.say(&format!("the recording is in {kept}; `brokerscope explain {kept}` shows it again"));
+        say(&format!("the recording is in {kept}; `brokerscope explain {kept}` shows it again"));
     }
-    steps.took(started, "done");
+    took(started, "done");
     Ok(())
 }
 
 struct Demo<'a> {
-    session: &'a Session,
+    observer: &'a Observer,
     kafka: &'a Kafka,
     site: &'a Site,
     recording: &'a Path,
@@ -96,130 +94,125 @@ struct Demo<'a> {
 
 impl Demo<'_> {
     /// A device where it is permitted, else `None` after saying why.
-    fn prepare_volume(&self, seed: u64) -> Result<Option<Volume>, Error> {
-        let Session { steps, interrupt, .. } = self.session;
+    fn prepare_volume(&self, seed: u64) -> Result<Option<Volume>> {
         let started = Instant::now();
-        let device = DeviceOptions { size_bytes: 2 << 30, seed };
         // A commit every 5 s is the kernel's default; written out because the demo's rhythm depends on it.
-        let options =
-            VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: "commit=5".to_owned() };
+        let options = VolumeOptions::new(FileSystem::Ext4, "commit=5", 2 << 30, seed);
         match Volume::prepare(self.site, &options) {
             Ok(volume) => {
                 let device = volume.loop_device().display();
-                steps.took(started, &format!("ext4 on {device}, a device that can be made slow"));
+                took(started, &format!("ext4 on {device}, a device that can be made slow"));
                 Ok(Some(volume))
             }
             Err(error) => {
-                interrupt.check()?;
-                steps.say(&format!("no device with injected latency here: {error}"));
-                steps.say("going on in a plain directory: requests will only be slow if this machine is");
+                interrupt().check()?;
+                say(&format!("no device with injected latency here: {error}"));
+                say("going on in a plain directory: requests will only be slow if this machine is");
                 Ok(None)
             }
         }
     }
 
-    fn start_broker(&self, volume: Option<&Volume>) -> Result<Broker, Error> {
-        let Session { steps, interrupt, .. } = self.session;
-        interrupt.check()?;
+    fn start_broker(&self, volume: Option<&Volume>) -> Result<Broker> {
+        interrupt().check()?;
         let started = Instant::now();
-        let mut options = BrokerOptions::of_site(self.site, "broker", interrupt)?;
+        let mut options = BrokerOptions::of_site(self.site, "broker")?;
         options.log_dir = volume.map(|volume| volume.directory().to_owned());
         let broker = Broker::start(self.kafka, options)?;
-        let (version, java) = (self.kafka.version(), self.kafka.java_version());
+        let Kafka { version, java_version: java, .. } = self.kafka;
         let (pid, port) = (broker.pid, broker.port);
-        steps.took(started, &format!("Kafka {version} on Java {java}, pid {pid}, port {port}"));
+        took(started, &format!("Kafka {version} on Java {java}, pid {pid}, port {port}"));
         let started = Instant::now();
         broker.create_topics(self.kafka, TOPICS)?;
         let names: Vec<String> =
             TOPICS.iter().map(|(topic, count)| format!("{topic} with {count}")).collect();
-        steps.took(started, &format!("topics: {} partition(s)", names.join(", ")));
+        took(started, &format!("topics: {} partition(s)", names.join(", ")));
         Ok(broker)
     }
 
-    fn start_load(&self, broker: &Broker) -> Result<Load, Error> {
-        let Session { steps, interrupt, .. } = self.session;
-        interrupt.check()?;
+    fn start_load(&self, broker: &Broker) -> Result<Load> {
+        interrupt().check()?;
         let started = Instant::now();
         let directory = self.site.directory("load")?;
-        let mut load = Load::start(self.kafka, broker, &producers(), &directory, Some(self.site.path()))?;
-        interrupt.sleep(WARM_UP)?;
+        let mut load = Load::start(self.kafka, broker, &producers(), &directory)?;
+        interrupt().sleep(WARM_UP)?;
         load.check()?;
         let count = TOPICS.len() * PRODUCERS;
-        steps.took(started, &format!("{count} producers, {RATE} records/s of 1 KiB each, acks=1, warmed up"));
+        took(started, &format!("{count} producers, {RATE} records/s of 1 KiB each, acks=1, warmed up"));
         Ok(load)
-    }
-
-    fn inject(&self, volume: &mut Volume, seed: u64) -> Result<(), Error> {
-        volume.inject_journal_delay(LEAST_MS, MOST_MS)?;
-        self.session.steps.say(&format!(
-            "injected: writes into the journal on {} now take {LEAST_MS}–{MOST_MS} ms longer (--seed {seed})",
-            volume.loop_device().display()
-        ));
-        Ok(())
     }
 
     /// Records the broker while `load` runs, then ends the load and says what the producers saw.
     ///
     /// # Errors
     /// When there is nothing to explain; a recorder that failed after it had written something is only reported.
-    fn record(&self, pid: u32, seconds: u64, mut load: Load) -> Result<(), Error> {
-        let Session { steps, interrupt, observer } = self.session;
+    fn record(&self, pid: u32, seconds: u64, mut load: Load) -> Result<()> {
         let started = Instant::now();
         let (length, pid) = (format!("{seconds}s"), pid.to_string());
-        steps.say(&format!("running `brokerscope record --for {length} --pid {pid}`"));
+        say(&format!("running `brokerscope record --for {length} --pid {pid}`"));
         load.measure();
-        let mut command = observer.command("record");
+        let mut command = self.observer.command("record");
         // Its data goes to the recording; what it prints must not mix with the explanation's.
         command.arg("-o").arg(self.recording).args(["--for", &length, "--pid", &pid]).stdout(Stdio::null());
         let limit = Duration::from_secs(seconds) + COMMAND_TIMEOUT;
-        let recorded = observer.show(command, self.site.path(), limit, || load.check());
+        let recorded = session::show(command, self.site.path(), limit, || load.check());
         let ProducerMetrics { records, mean_ms, max_ms, .. } = load.stop();
         if records > 0 {
-            steps.say(&format!(
+            say(&format!(
                 "the producers themselves saw {mean_ms:.1} ms on average and {max_ms:.0} ms at worst over {records} records"
             ));
         }
-        interrupt.check()?;
+        interrupt().check()?;
         match recorded {
             Err(error @ Error::Tool { .. }) if self.recording.is_dir() => {
-                steps.say(&format!("{error}; explaining what there is"));
+                say(&format!("{error}; explaining what there is"));
             }
             recorded => {
                 recorded?;
-                steps.took(started, &format!("recorded into {}", self.recording.display()));
+                took(started, &format!("recorded into {}", self.recording.display()));
             }
         }
         Ok(())
     }
 
     /// Shows the explanation on stdout.
-    fn explain(&self) -> Result<(), Error> {
-        self.session.steps.say("running `brokerscope explain` on it");
+    fn explain(&self) -> Result<()> {
+        say("running `brokerscope explain` on it");
         self.show("explain", &[], "explained")
     }
 
     /// Writes a page of the recording.
-    fn report(&self, page: &Path) -> Result<(), Error> {
+    fn report(&self, page: &Path) -> Result<()> {
         let done = format!("the same as a page: open {} in a browser", page.display());
         self.show("report", &["-o".as_ref(), page.as_os_str(), "--quiet".as_ref()], &done)
     }
 
-    fn show(&self, subcommand: &str, further: &[&OsStr], done: &str) -> Result<(), Error> {
+    fn show(&self, subcommand: &str, further: &[&OsStr], done: &str) -> Result<()> {
         let started = Instant::now();
-        let mut command = self.session.observer.command(subcommand);
+        let mut command = self.observer.command(subcommand);
         command.arg(self.recording).args(further);
-        self.session.observer.show(command, self.site.path(), COMMAND_TIMEOUT, || Ok(()))?;
-        self.session.steps.took(started, done);
+        session::show(command, self.site.path(), COMMAND_TIMEOUT, || Ok(()))?;
+        took(started, done);
         Ok(())
     }
+}
 
-    fn take_down(&self, broker: Broker, volume: Option<Volume>) {
-        let started = Instant::now();
-        broker.stop();
-        let what = if volume.is_some() { ", file system unmounted, devices detached" } else { "" };
-        drop(volume);
-        self.session.steps.took(started, &format!("broker stopped{what}"));
-    }
+fn inject(volume: &mut Volume, seed: u64) -> Result<()> {
+    volume.inject_journal_delay(LEAST_MS, MOST_MS)?;
+    say(&format!(
+        "injected: writes into the journal on {} now take {LEAST_MS}–{MOST_MS} ms longer (--seed {seed})",
+        volume.loop_device().display()
+    ));
+    Ok(())
+}
+
+fn take_down(broker: Broker, volume: Option<Volume>, site: Site) {
+    let started = Instant::now();
+    broker.stop();
+    let what = if volume.is_some() { ", file system unmounted, devices detached" } else { "" };
+    drop(volume);
+    drop(site);
+    took(started, &format!("broker stopped{what}"));
 }
 
 fn producers() -> Vec<Producer> {

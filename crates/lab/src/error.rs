@@ -61,6 +61,9 @@ pub enum Error {
     Interrupted,
 }
 
+/// What an experiment's functions return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 impl Error {
     /// Wraps an I/O error with what was being done to `path`.
     pub(crate) fn io<E: Into<io::Error>>(doing: &str, path: &Path) -> impl FnOnce(E) -> Self + use<E> {

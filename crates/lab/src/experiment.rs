@@ -5,8 +5,6 @@
 //! next follows from what was measured of those before ([`Experiment::measure`]). It may be interrupted at any time: what
 //! was measured to its end is kept and not done again. It knows nothing of what the configurations are about.
 
-mod load;
-mod machine;
 mod run_log;
 mod schedule;
 pub(crate) mod setup;
@@ -19,14 +17,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::files;
 use crate::kafka::Kafka;
-use crate::session::{Session, chosen, print};
+use crate::session;
+use crate::session::{Observer, chosen, interrupt, print, say, took};
 use crate::site;
 
-use machine::Machine;
-use run_log::{FinishedRun, RunLog, RunSpec};
+use run_log::{FinishedRun, Machine, RunLog, RunSpec};
 use schedule::{Estimate, roughly};
 pub(crate) use setup::ExperimentArguments;
 use setup::Setup;
@@ -53,7 +51,7 @@ pub(crate) type Label = (String, String, Option<String>);
 
 /// An experiment in the middle.
 pub(crate) struct Experiment<'a> {
-    session: Session,
+    observer: Observer,
     kafka: Kafka,
     directory: PathBuf,
     arguments: &'a ExperimentArguments,
@@ -75,7 +73,7 @@ pub(crate) fn run(
     setups: Vec<Setup>,
     arguments: &ExperimentArguments,
     brokerscope: Option<&Path>,
-) -> Result<(), Error> {
+) -> Result<()> {
     let setups = chosen(setups, &arguments.only, "configuration", |setup| &setup.id)?;
     if arguments.list {
         let listed = setups.iter().map(|setup| format!("{:<24} {}\n", setup.id, setup.name));
@@ -103,9 +101,9 @@ impl<'a> Experiment<'a> {
         setups: &[Setup],
         arguments: &'a ExperimentArguments,
         brokerscope: Option<&Path>,
-    ) -> Result<Self, Error> {
-        let session = Session::start(brokerscope)?;
-        let kafka = Kafka::prepare(&arguments.kafka, session.steps)?;
+    ) -> Result<Self> {
+        let observer = session::start(brokerscope)?;
+        let kafka = Kafka::prepare(&arguments.kafka)?;
         let directory = arguments.keep.clone().unwrap_or_else(|| PathBuf::from(subject.directory));
         let directory = std::path::absolute(&directory).map_err(Error::io("resolve", &directory))?;
         files::make(&directory)?;
@@ -128,7 +126,7 @@ impl<'a> Experiment<'a> {
             base: asked.into_iter().next().ok_or_else(nothing)?,
             explained_ms: subject.explained_ms,
             left: 0,
-            session,
+            observer,
             kafka,
             directory,
             arguments,
@@ -137,7 +135,7 @@ impl<'a> Experiment<'a> {
     }
 
     /// Runs what has not been; returns how many runs failed.
-    fn run_all(&mut self, setups: &[Setup]) -> Result<usize, Error> {
+    fn run_all(&mut self, setups: &[Setup]) -> Result<usize> {
         let repetitions = self.arguments.repetitions;
         let mut runs = schedule::order(setups, repetitions);
         let count = runs.len();
@@ -151,12 +149,10 @@ impl<'a> Experiment<'a> {
                 continue;
             }
             let (number, name, left) = (done + 1, &setup.name, self.time_left());
-            self.say(&format!(
-                "run {number} of {count}, {name} ({repetition} of {repetitions}); {left} left"
-            ));
+            say(&format!("run {number} of {count}, {name} ({repetition} of {repetitions}); {left} left"));
             if let Err(error) = self.run_once(setup, repetition) {
-                self.session.interrupt.check()?;
-                self.say(&format!("  failed: {error}"));
+                interrupt().check()?;
+                say(&format!("  failed: {error}"));
                 failed += 1;
             }
         }
@@ -168,19 +164,14 @@ impl<'a> Experiment<'a> {
     pub(crate) fn announce(&mut self, what: &str, bound: &str, done: usize, most: usize) {
         self.left = most.saturating_sub(done);
         for line in self.about().lines() {
-            self.say(line);
+            say(line);
         }
         let done = if done > 0 { format!(", {done} of them done") } else { String::new() };
-        self.say(&format!(
+        say(&format!(
             "{what}{bound}{done}; {}{bound} (Ctrl-C at any time: the same command goes on); results in {}",
             self.time_left(),
             self.directory.display()
         ));
-    }
-
-    /// A line for people.
-    pub(crate) fn say(&self, line: &str) {
-        self.session.steps.say(line);
     }
 
     fn time_left(&self) -> String {
@@ -201,15 +192,15 @@ impl<'a> Experiment<'a> {
     ///
     /// # Errors
     /// Where it cannot be run; what was measured is kept.
-    pub(crate) fn measure(&mut self, setup: &Setup, what: &str, runs: u32) -> Result<(), Error> {
+    pub(crate) fn measure(&mut self, setup: &Setup, what: &str, runs: u32) -> Result<()> {
         for repetition in 1..=runs {
             if self.run_log.has(&setup.id, repetition) {
                 continue;
             }
-            self.say(&format!("run: {what} ({repetition} of {runs}); {} left at most", self.time_left()));
+            say(&format!("run: {what} ({repetition} of {runs}); {} left at most", self.time_left()));
             if let Err(error) = self.run_once(setup, repetition) {
-                self.session.interrupt.check()?;
-                self.say(&format!("  failed, and is tried once more: {error}"));
+                interrupt().check()?;
+                say(&format!("  failed, and is tried once more: {error}"));
                 self.run_once(setup, repetition)?;
             }
             if let Some(why) = self.run_log.left_out.get(&setup.name) {
@@ -220,15 +211,15 @@ impl<'a> Experiment<'a> {
         Ok(())
     }
 
-    fn run_once(&mut self, setup: &Setup, repetition: u32) -> Result<(), Error> {
+    fn run_once(&mut self, setup: &Setup, repetition: u32) -> Result<()> {
         let started = Instant::now();
         let unfinished = self.directory.join(UNFINISHED);
         files::make_empty(&unfinished)?;
         let recording = unfinished.join("recording");
         let asked = RunSpec { setup: setup.clone(), ..self.base.clone() };
-        match test_bed::run(&asked, &recording, &self.kafka, &self.session)? {
+        match test_bed::run(&asked, &recording, &self.kafka, &self.observer)? {
             Outcome::Impossible(why) => {
-                self.say(&format!("  left out: {why}"));
+                say(&format!("  left out: {why}"));
                 self.run_log.left_out.insert(setup.name.clone(), why);
             }
             Outcome::Measured(RunData { start_ns, measured, journal }) => {
@@ -247,10 +238,10 @@ impl<'a> Experiment<'a> {
     }
 
     /// What took the time of a run's slow requests, where that is wanted.
-    fn bottleneck(&self, recording: &Path, scratch: &Path) -> Result<Option<String>, Error> {
+    fn bottleneck(&self, recording: &Path, scratch: &Path) -> Result<Option<String>> {
         let Some(slower_than_ms) = self.explained_ms else { return Ok(None) };
         let verdicts = scratch.join("verdicts.jsonl");
-        let said = self.session.observer.judge("explain", recording, slower_than_ms, &verdicts)?;
+        let said = self.observer.judge("explain", recording, slower_than_ms, &verdicts)?;
         Ok(summary::told(said.lines().last().unwrap_or_default(), slower_than_ms))
     }
 
@@ -260,29 +251,29 @@ impl<'a> Experiment<'a> {
     }
 
     /// What `advise` says of the first recording of a configuration, as lines of JSON; requests that took so long are judged.
-    pub(crate) fn advise(&self, id: &str, slower_than_ms: u64) -> Result<String, Error> {
+    pub(crate) fn advise(&self, id: &str, slower_than_ms: u64) -> Result<String> {
         let recording = run_log::recording(&self.directory, id, 1);
         let said = self.directory.join(id).join("advice.jsonl");
-        self.session.observer.judge("advise", &recording, slower_than_ms, &said)
+        self.observer.judge("advise", &recording, slower_than_ms, &said)
     }
 
     /// What `compare` says of two configurations, as lines of JSON.
-    pub(crate) fn compare(&self, before: &str, after: &str) -> Result<String, Error> {
+    pub(crate) fn compare(&self, before: &str, after: &str) -> Result<String> {
         let mut command = self.comparison(&[before, after]);
         command.args(["--format", "json"]);
-        self.session.observer.ask(command, &self.directory.join(after).join("compared.jsonl"))
+        session::ask(command, &self.directory.join(after).join("compared.jsonl"))
     }
 
     /// Compares configurations, the first with all others.
     fn comparison(&self, ids: &[&str]) -> Command {
-        let mut command = self.session.observer.command("compare");
+        let mut command = self.observer.command("compare");
         command.args(ids.iter().map(|id| self.directory.join(id)));
         command.args(["--slo", &format!("{}ms", self.arguments.slo)]);
         command
     }
 
     /// Prints what came of it all, keeps that beside the runs, and compares configurations.
-    pub(crate) fn conclude(&self, results: &str, labels: &[Label]) -> Result<(), Error> {
+    pub(crate) fn conclude(&self, results: &str, labels: &[Label]) -> Result<()> {
         for label in labels {
             self.write_label(label)?;
         }
@@ -292,24 +283,24 @@ impl<'a> Experiment<'a> {
         match labels {
             [] => Err(Error::Unusable("no run was measured to its end; the lines above say why".to_owned())),
             [_] => {
-                self.say("there is nothing to compare: one configuration was measured");
+                say("there is nothing to compare: one configuration was measured");
                 Ok(())
             }
             labels => self.compare_all(&labels.iter().map(|(id, ..)| id.as_str()).collect::<Vec<_>>()),
         }
     }
 
-    fn compare_all(&self, ids: &[&str]) -> Result<(), Error> {
+    fn compare_all(&self, ids: &[&str]) -> Result<()> {
         let started = Instant::now();
         let mut command = self.comparison(ids);
         command.arg("--md").arg(self.directory.join("compare.md"));
         if let Some(page) = &self.arguments.page {
             command.arg("-o").arg(page);
         }
-        print(&self.session.observer.ask(command, &self.directory.join("compare.txt"))?)?;
-        self.session.steps.took(started, "compared");
+        print(&session::ask(command, &self.directory.join("compare.txt"))?)?;
+        took(started, "compared");
         if let Some(page) = &self.arguments.page {
-            self.say(&format!("the same as a page: open {} in a browser", page.display()));
+            say(&format!("the same as a page: open {} in a browser", page.display()));
         }
         Ok(())
     }
@@ -340,7 +331,7 @@ impl<'a> Experiment<'a> {
 
     /// Beside a configuration's recordings: what `compare` calls it. The base has nothing before it: it says what all were
     /// run on.
-    fn write_label(&self, (id, name, note): &Label) -> Result<(), Error> {
+    fn write_label(&self, (id, name, note): &Label) -> Result<()> {
         let base = || (*id == self.base.setup.id).then(|| self.about().replace('\n', "; "));
         let text = json!({"name": name, "note": note.clone().or_else(base)});
         files::write(&self.directory.join(id).join("configuration.json"), format!("{text:#}\n"))

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::device::Pace;
-use crate::error::Error;
+use crate::error::Result;
 use crate::experiment::setup::{Load, Network, Setup, Storage, pairs};
 use crate::experiment::{ExperimentArguments, Subject, run as run_experiment};
 use crate::volume::FileSystem;
@@ -51,7 +51,7 @@ pub struct FsArguments {
 ///
 /// # Errors
 /// Where runs failed, or were interrupted: what was measured is kept.
-pub(crate) fn run(arguments: &FsArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
+pub(crate) fn run(arguments: &FsArguments, brokerscope: Option<&Path>) -> Result<()> {
     let subject = Subject { name: "fs", directory: "lab-fs", seconds: SECONDS, explained_ms: None };
     let wanted = CONFIGURATIONS.iter().chain(arguments.btrfs.then_some(&BTRFS));
     let setups = wanted.map(|&(id, name, kind, options)| setup(id, name, kind, options)).collect();

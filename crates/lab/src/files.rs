@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// Makes a directory and those above it.
-pub(crate) fn make(directory: &Path) -> Result<(), Error> {
+pub(crate) fn make(directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).map_err(Error::io("make", directory))
 }
 
 /// Makes a directory that holds nothing.
-pub(crate) fn make_empty(directory: &Path) -> Result<(), Error> {
+pub(crate) fn make_empty(directory: &Path) -> Result<()> {
     remove(directory)?;
     make(directory)
 }
 
 /// Removes a directory, if it is there, with all that is in it.
-pub(crate) fn remove(directory: &Path) -> Result<(), Error> {
+pub(crate) fn remove(directory: &Path) -> Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", directory)(error)),
         _ => Ok(()),
@@ -29,23 +29,23 @@ pub(crate) fn remove(directory: &Path) -> Result<(), Error> {
 }
 
 /// The entries of a directory.
-pub(crate) fn list(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn list(directory: &Path) -> Result<Vec<PathBuf>> {
     let listing = fs::read_dir(directory).map_err(Error::io("list", directory))?;
     Ok(listing.filter_map(|entry| Some(entry.ok()?.path())).collect())
 }
 
 /// Reads a file of text.
-pub(crate) fn read(path: &Path) -> Result<String, Error> {
+pub(crate) fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(Error::io("read", path))
 }
 
 /// Writes a file.
-pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
+pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     fs::write(path, bytes).map_err(Error::io("write", path))
 }
 
 /// Writes a value as JSON: whole or not at all.
-pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let fresh = path.with_extension("json.new");
     let text = serde_json::to_vec_pretty(value);
     write(&fresh, text.map_err(|error| Error::Unusable(format!("{}: {error}", path.display())))?)?;

@@ -3,24 +3,31 @@
 //! reads. Each is recorded by brokerscope as a user would, the odd one again after a cleanup of its state; then `fleet`, `files`,
 //! `logs` and `advise` are asked, and each has to name what was injected.
 
-mod member;
 mod questions;
-mod replay;
 mod tier_state;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use fastrand::Rng;
+use questions::{FleetData, Operator};
+use rustix::fs::{Advice, fadvise};
+use tier_state::{CleanupResult, PARTITIONS, TOPIC, TierState};
 
-use crate::error::Error;
-use crate::files;
+use crate::broker::{Broker, BrokerOptions};
+use crate::client::{Connection, Running, Topic, Traffic, create_topic};
+use crate::error::{Error, Result};
+use crate::experiment::setup::pairs;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
-use crate::session::{Session, draw_seed};
+use crate::process::{Background, in_parallel};
+use crate::session::{Observer, draw_seed, interrupt, say, took};
 use crate::site::Site;
-
-use questions::Operator;
-use replay::Replay;
+use crate::volume::{FileSystem, Volume, VolumeOptions};
+use crate::{files, process, session};
 
 /// The case's own.
 const BROKERS: u32 = 9;
@@ -52,28 +59,27 @@ pub struct FleetArguments {
 ///
 /// # Errors
 /// Where it could not be run to its end; [`Error::Unusable`] where a command does not name what was injected.
-pub(crate) fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
+pub(crate) fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Result<()> {
     let started = Instant::now();
-    let session = Session::start(brokerscope)?;
-    let steps = session.steps;
-    let kafka = Kafka::prepare(&arguments.kafka, steps)?;
+    let observer = session::start(brokerscope)?;
+    let kafka = Kafka::prepare(&arguments.kafka)?;
     // What nobody wants to keep goes away with this.
     let site = Site::claim()?;
     let directory = kept(arguments.keep.as_deref(), &site)?;
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     let odd = Rng::with_seed(seed).u32(1..=arguments.brokers);
-    steps.say(&format!("{} brokers, one of them the odd one, --seed {seed}", arguments.brokers));
-    let (session, kafka, site) = (&session, &kafka, &site);
-    let replay = Replay { arguments, session, kafka, site, seed, odd, directory: &directory };
+    say(&format!("{} brokers, one of them the odd one, --seed {seed}", arguments.brokers));
+    let (observer, kafka, site) = (&observer, &kafka, &site);
+    let replay = Replay { arguments, observer, kafka, site, seed, odd, directory: &directory };
     let watched = replay.watch()?;
     let said = directory.join("said");
     files::make(&said)?;
-    let missed = Operator { observer: &session.observer, said: &said }.ask_all(&watched)?;
+    let missed = Operator { observer, said: &said }.ask_all(&watched)?;
     if let Some(keep) = &arguments.keep {
         let keep = keep.display();
-        steps.say(&format!("all of it is in {keep}; `brokerscope fleet {keep}/before` says it again"));
+        say(&format!("all of it is in {keep}; `brokerscope fleet {keep}/before` says it again"));
     }
-    steps.took(started, "done");
+    took(started, "done");
     match missed {
         0 => Ok(()),
         count => Err(Error::Unusable(format!("{count} answer(s) missed what was injected on broker {odd}"))),
@@ -81,7 +87,7 @@ pub(crate) fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Res
 }
 
 /// Where everything goes.
-fn kept(keep: Option<&Path>, site: &Site) -> Result<PathBuf, Error> {
+fn kept(keep: Option<&Path>, site: &Site) -> Result<PathBuf> {
     let Some(keep) = keep else { return site.directory("kept") };
     let directory = std::path::absolute(keep).map_err(Error::io("resolve", keep))?;
     files::make(&directory)?;
@@ -91,10 +97,268 @@ fn kept(keep: Option<&Path>, site: &Site) -> Result<PathBuf, Error> {
     Err(Error::Unusable(format!("{} is not empty: name another --keep", keep.display())))
 }
 
+/// Room on each device for what is produced; sparse.
+const ROOM_MIB: u64 = 512;
+/// How long the JVMs' compilers get, all side by side.
+const WARM_UP: Duration = Duration::from_secs(3);
+/// How long a broker's load runs before it is recorded.
+const RUN_UP: Duration = Duration::from_millis(300);
+const RECORDING: &str = "recording";
+
+/// What it takes.
+struct Replay<'a> {
+    arguments: &'a FleetArguments,
+    observer: &'a Observer,
+    kafka: &'a Kafka,
+    site: &'a Site,
+    seed: u64,
+    /// The number of the broker that is the odd one.
+    odd: u32,
+    /// Where recordings and the like go.
+    directory: &'a Path,
+}
+
+impl Replay<'_> {
+    /// All of it. No broker runs any more when this returns.
+    fn watch(&self) -> Result<FleetData> {
+        let volumes = self.volumes()?;
+        let log_dir = self.odd_of(&volumes).map(Member::log_dir)?;
+        let state = TierState::prepare(self.kafka, self.site, &log_dir, self.arguments.state << 20)?;
+        let members = self.start(volumes, &state)?;
+        warm_up(&state, &members)?;
+        // Declared after the brokers, so that it ends before their file systems do.
+        let cache = SmallCache::with_room_for(state.room_bytes(), state.files());
+        let before = self.directory.join("before");
+        let recordings = self.record_all(&members, &before)?;
+        let (cleaned, after) = self.clean_up(&state, self.odd_of(&members)?)?;
+        drop(cache);
+        let log = self.keep_log(self.odd_of(&members)?)?;
+        take_down(members)?;
+        let odd = self.odd_of(&recordings)?.clone();
+        let well = recordings.into_iter().filter(|recording| *recording != odd).collect();
+        let (injected, brokers) = (self.odd, self.arguments.brokers);
+        Ok(FleetData { injected, brokers, before, odd, well, log, cleaned, after })
+    }
+
+    /// The odd broker's, of all brokers' in their order.
+    fn odd_of<'m, T>(&self, all: &'m [T]) -> Result<&'m T> {
+        let odd = (self.odd as usize).checked_sub(1).and_then(|at| all.get(at));
+        odd.ok_or_else(|| Error::Unusable(format!("there is no broker {}", self.odd)))
+    }
+
+    /// A device for each broker.
+    fn volumes(&self) -> Result<Vec<Volume>> {
+        let started = Instant::now();
+        // All files, and once more the one that is replaced.
+        let size_mib = ROOM_MIB + self.arguments.state * u64::from(PARTITIONS);
+        let options = VolumeOptions::new(FileSystem::Ext4, "", size_mib << 20, self.seed);
+        let volume = |number: u32| {
+            interrupt().check()?;
+            Volume::prepare_another(self.site, number, &options)
+        };
+        let volumes = (1..=self.arguments.brokers).map(volume).collect::<Result<Vec<_>>>()?;
+        took(started, &format!("{} devices with ext4, one for each broker", volumes.len()));
+        Ok(volumes)
+    }
+
+    /// Starts brokers, some at a time: more than processors, because a JVM that starts also waits.
+    fn start(&self, volumes: Vec<Volume>, state: &TierState) -> Result<Vec<Member>> {
+        let at_once = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) + 2;
+        let mut numbered = (1..).zip(volumes).peekable();
+        let mut members = Vec::new();
+        while numbered.peek().is_some() {
+            let started = Instant::now();
+            let some: Vec<(u32, Volume)> = numbered.by_ref().take(at_once).collect();
+            let results = in_parallel(some, |(number, volume)| {
+                Member::start(self, number, volume, (number == self.odd).then_some(state))
+            });
+            members.extend(results.into_iter().collect::<Result<Vec<_>>>()?);
+            let (count, all) = (members.len(), self.arguments.brokers);
+            took(started, &format!("{count} of {all} brokers run"));
+        }
+        Ok(members)
+    }
+
+    /// Records every broker, in folders as `fleet` reads them; where, in the brokers' order.
+    fn record_all(&self, members: &[Member], before: &Path) -> Result<Vec<PathBuf>> {
+        let day = process::output(Command::new("date").args(["-u", "+%F"]))?;
+        let folder = |number: u32| {
+            before.join(format!("cluster=lab/broker={number}/date={}", day.trim())).join(RECORDING)
+        };
+        let record = |(number, member): (u32, &Member)| {
+            let recording = folder(number);
+            self.record(number, member, &recording)?;
+            Ok::<_, Error>(recording)
+        };
+        (1..).zip(members).map(record).collect()
+    }
+
+    /// Records one broker under its load.
+    fn record(&self, number: u32, member: &Member, recording: &Path) -> Result<()> {
+        let started = Instant::now();
+        if let Some(parent) = recording.parent() {
+            files::make(parent)?;
+        }
+        member.load.pause(false);
+        interrupt().sleep(RUN_UP)?;
+        let recorder = self.observer.record(recording, member.broker.pid, self.site.path())?;
+        interrupt().sleep(Duration::from_secs(self.arguments.seconds))?;
+        recorder.stop()?;
+        member.load.pause(true);
+        took(started, &format!("broker {number} of {} recorded", self.arguments.brokers));
+        Ok(())
+    }
+
+    /// What the cleanup did, and the recording of the time after it.
+    fn clean_up(&self, state: &TierState, odd: &Member) -> Result<(CleanupResult, PathBuf)> {
+        let started = Instant::now();
+        let cleaned = state.clean()?;
+        let (from, to) = (cleaned.before_bytes, cleaned.after_bytes);
+        let what = format!("broker {} cleaned its state up: from {from} to {to} bytes", self.odd);
+        took(started, &what);
+        let after = self.directory.join("after").join(RECORDING);
+        self.record(self.odd, odd, &after)?;
+        Ok((cleaned, after))
+    }
+
+    fn keep_log(&self, odd: &Member) -> Result<PathBuf> {
+        let (logged, log) = (&odd.broker.server_log, self.directory.join("server.log"));
+        fs::copy(logged, &log).map_err(Error::io("copy", logged))?;
+        Ok(log)
+    }
+}
+
+fn warm_up(state: &TierState, members: &[Member]) -> Result<()> {
+    let started = Instant::now();
+    state.wait_until_ready()?;
+    let mib = state.bytes()? >> 20;
+    let what = format!("one has {PARTITIONS} state files, {mib} MiB together, and migrated them");
+    took(started, &what);
+    let started = Instant::now();
+    hold_back(members, false);
+    interrupt().sleep(WARM_UP)?;
+    hold_back(members, true);
+    took(started, &format!("warmed up; load of each: {}", load_described()));
+    Ok(())
+}
+
+/// Holds the loads of all back, or lets them go on.
+fn hold_back(members: &[Member], held: bool) {
+    for member in members {
+        member.load.pause(held);
+    }
+}
+
+fn take_down(members: Vec<Member>) -> Result<()> {
+    let started = Instant::now();
+    let mut answered = 0;
+    for Member { load, broker, volume } in members {
+        answered += load.stop()?.len();
+        drop((broker, volume));
+    }
+    took(started, &format!("brokers stopped, devices detached; {answered} requests were answered"));
+    Ok(())
+}
+
+/// Nine on one machine: small heaps, and a compiler that is soon done.
+const JVM_ARGUMENTS: [&str; 3] = ["-Xms96m", "-Xmx192m", "-XX:TieredStopAtLevel=1"];
+/// The log cleaner's map alone would fill such a heap.
+const PROPERTIES: [(&str, &str); 1] = [("log.cleaner.dedupe.buffer.size", "2097152")];
+/// Each producer waits for its answer: a stop of the machine delays one request of each, not a pile of them.
+const PRODUCERS: u32 = 2;
+const PER_SECOND: u32 = 100;
+const RECORD_BYTES: u32 = 1_024;
+
+/// A running broker. Fields are dropped in their order.
+struct Member {
+    load: Running,
+    broker: Broker,
+    volume: Volume,
+}
+
+impl Member {
+    /// Where the broker of a volume has its partitions.
+    fn log_dir(volume: &Volume) -> PathBuf {
+        volume.directory().join("data")
+    }
+
+    /// Starts a broker whose load is held back, and the agent in it if it is to have one.
+    fn start(replay: &Replay<'_>, number: u32, volume: Volume, state: Option<&TierState>) -> Result<Self> {
+        let mut options = BrokerOptions::of_site(replay.site, &format!("broker-{number}"))?;
+        options.node_id = number;
+        options.is_throwaway = true;
+        options.log_dir = Some(Member::log_dir(&volume));
+        // On the same device: none of its files is where other programs read and write.
+        options.metadata_dir = Some(volume.directory().join("metadata"));
+        options.jvm_arguments = JVM_ARGUMENTS.map(str::to_owned).to_vec();
+        options.jvm_arguments.extend(state.map(TierState::jvm_arguments).unwrap_or_default());
+        options.properties = pairs(&PROPERTIES);
+        let broker = Broker::start(replay.kafka, options)?;
+        let topic = Topic { name: TOPIC.to_owned(), partitions: PARTITIONS, ..Topic::default() };
+        create_topic(&mut Connection::open(broker.listener(), "lab-admin")?, &topic)?;
+        let mut rng = Rng::with_seed(replay.seed.wrapping_add(u64::from(number)));
+        let load = traffic().start(broker.listener(), &mut rng)?;
+        load.pause(true);
+        Ok(Self { load, broker, volume })
+    }
+}
+
+fn traffic() -> Traffic {
+    Traffic {
+        client: "load".to_owned(),
+        topic: TOPIC.to_owned(),
+        partitions: PARTITIONS,
+        producers: PRODUCERS,
+        per_second: PER_SECOND,
+        record_bytes: RECORD_BYTES,
+        in_flight: 1,
+        acks: 1,
+    }
+}
+
+/// The load of one, for people.
+fn load_described() -> String {
+    format!("{PRODUCERS} producers, {} requests/s of 1 KiB", PRODUCERS * PER_SECOND)
+}
+
+const EVERY: Duration = Duration::from_millis(50);
+
+/// Forgets files until it is dropped.
+#[derive(Debug)]
+struct SmallCache(Option<Background<()>>);
+
+impl SmallCache {
+    /// Keeps those out of the page cache that are larger.
+    fn with_room_for(bytes: u64, files: Vec<PathBuf>) -> Self {
+        let work = move |over: &AtomicBool| {
+            while !over.load(Ordering::Relaxed) {
+                for file in &files {
+                    forget(file, bytes);
+                }
+                thread::sleep(EVERY);
+            }
+        };
+        Self(Some(Background::start("who forgets files", work)))
+    }
+}
+
+impl Drop for SmallCache {
+    fn drop(&mut self) {
+        // Waited for: it has files open. It does not panic; and if it did, nothing is left to be forgotten.
+        let _ = self.0.take().map(Background::stop);
+    }
+}
+
+/// Where that is refused, nothing is read from the disk, and who looks for such reads says so.
+fn forget(path: &Path, room_bytes: u64) {
+    let Ok(file) = File::open(path) else { return };
+    if file.metadata().is_ok_and(|about| about.len() > room_bytes) {
+        let _ = fadvise(&file, 0, None, Advice::DontNeed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]

@@ -1,6 +1,5 @@
 //! Orders to a HotSpot JVM by its attach protocol, and the JVM's own account of when it stopped its threads.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -10,8 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
-use crate::process;
+use crate::error::{Error, Result};
+use crate::{files, process};
 
 /// How long an order may take: a collection of a large heap, or a safepoint that is held up.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -24,7 +23,7 @@ pub struct Jvm {
 
 impl Jvm {
     /// Opens the way. The first time, that takes a signal and a thread of the JVM, which is left to `jcmd`.
-    pub fn attach(pid: u32) -> Result<Self, Error> {
+    pub fn attach(pid: u32) -> Result<Self> {
         process::output(Command::new("jcmd").arg(pid.to_string()).arg("VM.version"))?;
         // AttachListener in HotSpot's attachListener_posix.cpp.
         let socket = Path::new("/tmp").join(format!(".java_pid{pid}"));
@@ -36,7 +35,7 @@ impl Jvm {
     }
 
     /// Gives a diagnostic order, such as `GC.run`, and waits until it has been carried out; returns what it said.
-    pub fn order(&self, order: &str) -> Result<String, Error> {
+    pub fn order(&self, order: &str) -> Result<String> {
         let doing = format!("have the JVM do {order}");
         let ask = || -> std::io::Result<String> {
             let mut stream = UnixStream::connect(&self.socket)?;
@@ -95,9 +94,8 @@ pub fn pauses_argument(log: &Path) -> String {
 }
 
 /// What a log says.
-pub fn pauses(log: &Path) -> Result<Vec<Pause>, Error> {
-    let text = fs::read_to_string(log).map_err(Error::io("read", log))?;
-    Ok(text.lines().filter_map(parse).collect())
+pub fn pauses(log: &Path) -> Result<Vec<Pause>> {
+    Ok(files::read(log)?.lines().filter_map(parse).collect())
 }
 
 /// `[1700000000123ms] Safepoint "G1CollectFull", Time since last: 9 ns, Reaching safepoint: 5 ns, At safepoint: 7 ns,

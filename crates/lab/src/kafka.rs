@@ -1,12 +1,14 @@
 //! Kafka's own jars: fetched once by Maven from a pinned `pom.xml` into the cache, and run by `java`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
-use crate::error::Error;
-use crate::maven::Jars;
-use crate::process;
-use crate::session::Steps;
+use crate::error::{Error, Result};
+use crate::session::{say, took};
+use crate::site::{MARK, Site};
+use crate::{files, process, site};
 
 /// The broker version that experiments run unless told otherwise.
 pub const DEFAULT_VERSION: &str = "4.1.0";
@@ -19,10 +21,13 @@ const POM: &str = include_str!("../kafka/pom.xml");
 /// One version of Kafka, ready to run.
 #[derive(Clone, Debug)]
 pub struct Kafka {
-    version: String,
-    jars: PathBuf,
+    /// The version.
+    pub version: String,
+    /// Where the jars are.
+    pub jars: PathBuf,
     java: PathBuf,
-    java_version: u32,
+    /// The major version of Java that runs it.
+    pub java_version: u32,
 }
 
 impl Kafka {
@@ -31,15 +36,15 @@ impl Kafka {
     /// # Errors
     /// [`Error::Missing`] with one line on what to install; [`Error::Tool`] with Maven's words when it
     /// cannot fetch.
-    pub fn prepare(version: &str, steps: Steps) -> Result<Self, Error> {
-        Self::prepare_with(Path::new("java"), version, steps)
+    pub fn prepare(version: &str) -> Result<Self> {
+        Self::prepare_with(Path::new("java"), version)
     }
 
     /// As [`Kafka::prepare`], run by this `java`.
     ///
     /// # Errors
     /// As there.
-    pub fn prepare_with(java: &Path, version: &str, steps: Steps) -> Result<Self, Error> {
+    pub fn prepare_with(java: &Path, version: &str) -> Result<Self> {
         let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
         if version.is_empty() || version.starts_with('.') || !version.bytes().all(known) {
             return Err(Error::Unusable(format!("not a Kafka version: {version:?} (such as 4.1.0)")));
@@ -52,27 +57,7 @@ impl Kafka {
             arguments: &[format!("-Dkafka.version={version}")],
             size: "about 60 MB",
         };
-        Ok(Self {
-            version: version.to_owned(),
-            jars: jars.prepare(steps)?,
-            java: java.to_owned(),
-            java_version,
-        })
-    }
-
-    /// The version.
-    pub fn version(&self) -> &str {
-        &self.version
-    }
-
-    /// The major version of Java that runs it.
-    pub fn java_version(&self) -> u32 {
-        self.java_version
-    }
-
-    /// Where the jars are.
-    pub fn jars(&self) -> &Path {
-        &self.jars
+        Ok(Self { version: version.to_owned(), jars: jars.prepare()?, java: java.to_owned(), java_version })
     }
 
     /// `java JVM_ARGUMENTS -cp JARS MAIN_CLASS`, to be given the program's own arguments.
@@ -91,7 +76,7 @@ impl Kafka {
     }
 }
 
-fn java_version(java: &Path) -> Result<u32, Error> {
+fn java_version(java: &Path) -> Result<u32> {
     let said = process::output(Command::new(java).arg("-version"))?;
     match parse_java_version(&said) {
         Some(version) if version >= OLDEST_JAVA => Ok(version),
@@ -111,6 +96,65 @@ fn parse_java_version(said: &str) -> Option<u32> {
     let mut numbers = quoted.split(['.', '-', '_', '+']);
     let first: u32 = numbers.next()?.parse().ok()?;
     if first == 1 { numbers.next()?.parse().ok() } else { Some(first) }
+}
+
+/// What to fetch.
+pub struct Jars<'a> {
+    /// What people call it, with its version.
+    pub name: &'a str,
+    /// What its directory in the cache begins with.
+    pub directory: &'a str,
+    /// What Maven is to fetch.
+    pub pom: &'a str,
+    /// Further arguments for Maven.
+    pub arguments: &'a [String],
+    /// About how much is fetched.
+    pub size: &'a str,
+}
+
+impl Jars<'_> {
+    /// The directory that holds them, fetching them first if they are not in the cache.
+    pub fn prepare(&self) -> Result<PathBuf> {
+        let jars = site::cache()?.join(named_after(self.directory, self.pom));
+        if !jars.is_dir() {
+            self.fetch(&jars)?;
+        }
+        Ok(jars)
+    }
+
+    /// Into a site, from where it is renamed when complete: a killed download is never taken for jars, and is
+    /// swept away like any experiment. A jar that is not what its checksum says fails it.
+    fn fetch(&self, jars: &Path) -> Result<()> {
+        let started = Instant::now();
+        let Self { name, size, .. } = self;
+        say(&format!("fetching {name} with Maven into {} ({size}, once)", jars.display()));
+        let site = Site::claim()?;
+        let pom = site.path().join("pom.xml");
+        files::write(&pom, self.pom)?;
+        let fetched = site.path().join("jars");
+        let mut command = Command::new("mvn");
+        command.args(["--quiet", "--batch-mode", "--strict-checksums"]);
+        command.args(["dependency:copy-dependencies", "-DincludeScope=runtime"]).args(self.arguments);
+        command
+            .arg("--file")
+            .arg(&pom)
+            .arg(format!("-DoutputDirectory={}", fetched.display()))
+            .current_dir(site.path())
+            .env(MARK, site.path());
+        process::output(&mut command)?;
+        match fs::rename(&fetched, jars) {
+            Err(_) if jars.is_dir() => {} // Another lab was quicker.
+            renamed => renamed.map_err(Error::io("move the jars to", jars))?,
+        }
+        took(started, &format!("{name} is in the cache"));
+        Ok(())
+    }
+}
+
+/// Named after what is fetched: jars that another `pom.xml` chose are not these.
+fn named_after(directory: &str, pom: &str) -> String {
+    let hash = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    format!("{directory}-{:08x}", pom.bytes().fold(0x811c_9dc5_u32, hash))
 }
 
 #[cfg(test)]
@@ -133,7 +177,7 @@ mod tests {
     #[test]
     fn a_version_cannot_leave_the_cache() {
         for version in ["", "../4.1.0", "..", "4.1.0 -X", "4/1"] {
-            assert!(matches!(Kafka::prepare(version, Steps::silent()), Err(Error::Unusable(_))), "{version}");
+            assert!(matches!(Kafka::prepare(version), Err(Error::Unusable(_))), "{version}");
         }
     }
 }

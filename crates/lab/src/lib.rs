@@ -4,14 +4,9 @@
 //! It knows nothing of the product's insides. Everything it sets up hangs on a [`Site`] and is taken down
 //! in reverse order when dropped, after an error, after Ctrl-C, and by `brokerscope-lab clean` after a SIGKILL.
 
-mod background;
 pub mod broker;
-pub mod cgroup;
-pub mod clean;
 pub mod client;
-mod cluster;
 mod command;
-mod cpu_hogs;
 mod demo;
 pub mod device;
 mod error;
@@ -20,23 +15,20 @@ mod faults;
 mod file_systems;
 mod files;
 mod fleet;
+pub mod host;
 pub mod jvm;
 pub mod kafka;
 pub mod load;
-pub mod maven;
 pub mod net;
-mod observer;
 mod process;
 pub mod program;
 mod session;
 mod site;
-mod sysctl;
 mod tuning;
 pub mod volume;
 
 pub use broker::{Broker, BrokerOptions};
 pub use command::{Arguments, BrokerArguments, Command, run};
-pub use error::Error;
+pub use error::{Error, Result};
 pub use kafka::Kafka;
-pub use session::{Interrupt, Steps};
-pub use site::Site;
+pub use site::{Site, sweep_in};

@@ -8,9 +8,8 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use crate::broker::{Broker, launched_by};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::kafka::Kafka;
-use crate::net::Place;
 use crate::process::Process;
 use crate::{files, process};
 
@@ -47,39 +46,19 @@ struct Running {
 }
 
 impl Load {
-    /// Starts all of them; what they say goes to `directory`, a file each.
-    pub fn start(
-        kafka: &Kafka,
-        broker: &Broker,
-        producers: &[Producer],
-        directory: &Path,
-        site: Option<&Path>,
-    ) -> Result<Self, Error> {
-        Self::start_in(&Place::own(), kafka, broker, producers, directory, site)
-    }
-
-    /// As [`Load::start`], from this network namespace.
-    ///
-    /// # Errors
-    /// As there.
-    pub(crate) fn start_in(
-        place: &Place,
-        kafka: &Kafka,
-        broker: &Broker,
-        producers: &[Producer],
-        directory: &Path,
-        site: Option<&Path>,
-    ) -> Result<Self, Error> {
+    /// Starts all of them, where the broker's clients are; what they say goes to `directory`, a file each.
+    pub fn start(kafka: &Kafka, broker: &Broker, producers: &[Producer], directory: &Path) -> Result<Self> {
         files::make(directory)?;
         let start = |producer: &Producer| {
             let log = directory.join(format!("{}.log", producer.client_id));
             let mut command = command(kafka, producer);
             command.args(arguments(producer, &broker.bootstrap()));
-            let mut command = launched_by(&place.entering(), command);
-            let process = Process::spawn(process::logged(&mut command, &log)?, site)?;
+            let mut command = launched_by(&broker.options.clients.entering(), command);
+            let process =
+                Process::spawn(process::logged(&mut command, &log)?, broker.options.site.as_deref())?;
             Ok(Running { process, log, before: 0 })
         };
-        let producers: Result<Vec<_>, Error> = producers.iter().map(start).collect();
+        let producers: Result<Vec<_>> = producers.iter().map(start).collect();
         Ok(Self { producers: producers? })
     }
 
@@ -87,7 +66,7 @@ impl Load {
     ///
     /// # Errors
     /// [`Error::Ended`] with the words of the first that does not.
-    pub fn check(&mut self) -> Result<(), Error> {
+    pub fn check(&mut self) -> Result<()> {
         for Running { process, log, .. } in &mut self.producers {
             if process.ended()?.is_some() {
                 return Err(Error::ended("a producer", log));

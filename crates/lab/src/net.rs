@@ -13,12 +13,11 @@ use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::background::on_own_thread;
 use crate::broker::launched_by;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::process;
-use crate::process::Process;
-use crate::session::Interrupt;
+use crate::process::{Process, on_own_thread};
+use crate::session::interrupt;
 
 /// How long a namespace may take to be made.
 const NAMESPACE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,7 +36,7 @@ impl Place {
     }
 
     /// Moves the calling thread there. It does not come back: let its own thread do this.
-    fn enter(&self) -> Result<(), Error> {
+    fn enter(&self) -> Result<()> {
         let Some(path) = &self.0 else { return Ok(()) };
         let namespace = File::open(path).map_err(Error::io("open", path))?;
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
@@ -45,7 +44,7 @@ impl Place {
     }
 
     /// Does something there, and comes back.
-    pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T> {
         if self.0.is_none() {
             return Ok(act());
         }
@@ -64,7 +63,7 @@ impl Place {
     }
 
     /// Runs a program there to its end; returns what it said.
-    fn run(&self, program: &str, arguments: &[&str]) -> Result<String, Error> {
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
         process::output(self.command(program).args(arguments))
     }
 }
@@ -81,7 +80,7 @@ impl Namespace {
     ///
     /// # Errors
     /// Where the kernel does not permit it.
-    fn make(site: &Path) -> Result<Self, Error> {
+    fn make(site: &Path) -> Result<Self> {
         let mut command = Command::new("unshare");
         command.args(["--net", "sleep", "infinity"]).stdin(Stdio::null()).stdout(Stdio::null());
         let mut holder = Process::spawn(&mut command, Some(site))?;
@@ -94,7 +93,7 @@ impl Namespace {
             }
             None => Ok(fs::read_link(&made).ok().filter(|made| *made != own).map(drop)),
         };
-        Interrupt::never().wait(NAMESPACE_TIMEOUT, "a network namespace", ready)?;
+        interrupt().wait(NAMESPACE_TIMEOUT, "a network namespace", ready)?;
         let place = Place(Some(made));
         place.run("ip", &["link", "set", "dev", "lo", "up"])?;
         Ok(Self { holder, place })
@@ -130,7 +129,7 @@ pub struct Limit {
 
 impl Network {
     /// Makes a bridge and so many hosts on it, numbered from 1.
-    pub fn make(site: &Path, hosts: u8) -> Result<Self, Error> {
+    pub fn make(site: &Path, hosts: u8) -> Result<Self> {
         let hub = Namespace::make(site)?;
         let mut network = Self { hosts: Vec::new(), hub };
         network.at_hub(&["link", "add", "name", BRIDGE, "type", "bridge"])?;
@@ -143,11 +142,11 @@ impl Network {
         Ok(network)
     }
 
-    fn at_hub(&self, arguments: &[&str]) -> Result<(), Error> {
+    fn at_hub(&self, arguments: &[&str]) -> Result<()> {
         self.hub.place.run("ip", arguments).map(drop)
     }
 
-    fn connect(&self, number: u8) -> Result<(), Error> {
+    fn connect(&self, number: u8) -> Result<()> {
         let host = self.namespace(number)?;
         let (port, holder) = (port(number), host.holder.pid().to_string());
         let peer = ["type", "veth", "peer", "name", UPLINK, "netns", &holder];
@@ -165,7 +164,7 @@ impl Network {
     }
 
     /// Sets the largest packet of a host's link, at both of its ends and the bridge.
-    pub fn set_mtu(&self, number: u8, bytes: u32) -> Result<(), Error> {
+    pub fn set_mtu(&self, number: u8, bytes: u32) -> Result<()> {
         let bytes = bytes.to_string();
         for way in [Way::ToHost, Way::FromHost] {
             let (place, interface) = self.sender(number, way)?;
@@ -183,7 +182,7 @@ impl Network {
     ///
     /// # Errors
     /// Where there is no such host.
-    pub fn host(&self, number: u8) -> Result<Place, Error> {
+    pub fn host(&self, number: u8) -> Result<Place> {
         Ok(self.namespace(number)?.place.clone())
     }
 
@@ -193,7 +192,7 @@ impl Network {
     }
 
     /// Limits a host's link one way.
-    pub fn limit(&self, number: u8, way: Way, limit: Limit) -> Result<(), Error> {
+    pub fn limit(&self, number: u8, way: Way, limit: Limit) -> Result<()> {
         let (place, interface) = self.sender(number, way)?;
         let Limit { rate_kbit, burst_bytes, queue_bytes } = limit;
         let (rate, burst, queue) =
@@ -203,24 +202,24 @@ impl Network {
     }
 
     /// Takes a limit away.
-    pub fn free(&self, number: u8, way: Way) -> Result<(), Error> {
+    pub fn free(&self, number: u8, way: Way) -> Result<()> {
         let (place, interface) = self.sender(number, way)?;
         place.run("tc", &["qdisc", "del", "dev", &interface, "root"]).map(drop)
     }
 
     /// Packets that a limit has dropped so far.
-    pub fn dropped(&self, number: u8, way: Way) -> Result<u64, Error> {
+    pub fn dropped(&self, number: u8, way: Way) -> Result<u64> {
         let (place, interface) = self.sender(number, way)?;
         Ok(parse_dropped(&place.run("tc", &["-s", "qdisc", "show", "dev", &interface, "root"])?))
     }
 
-    fn namespace(&self, number: u8) -> Result<&Namespace, Error> {
+    fn namespace(&self, number: u8) -> Result<&Namespace> {
         let host = usize::from(number).checked_sub(1).and_then(|at| self.hosts.get(at));
         host.ok_or_else(|| Error::Unusable(format!("no host {number}")))
     }
 
     /// The end of a host's link that sends, this way.
-    fn sender(&self, number: u8, way: Way) -> Result<(&Place, String), Error> {
+    fn sender(&self, number: u8, way: Way) -> Result<(&Place, String)> {
         Ok(match way {
             Way::ToHost => (&self.hub.place, port(number)),
             Way::FromHost => (&self.namespace(number)?.place, UPLINK.to_owned()),

@@ -5,11 +5,15 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::session::poll;
 use crate::site::MARK;
 
@@ -20,17 +24,19 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
+    /// Whether it is killed when dropped, because it has nothing to put in order.
+    pub(crate) is_throwaway: bool,
 }
 
 impl Process {
     /// Starts `command`; `site` (if any) is what `brokerscope-lab clean` recognises it by after the lab was killed.
-    pub(crate) fn spawn(command: &mut Command, site: Option<&Path>) -> Result<Self, Error> {
+    pub(crate) fn spawn(command: &mut Command, site: Option<&Path>) -> Result<Self> {
         if let Some(site) = site {
             command.env(MARK, site);
         }
         let program = command.get_program().to_string_lossy().into_owned();
         let child = command.process_group(0).spawn().map_err(|source| unavailable(&program, source))?;
-        Ok(Self { child })
+        Ok(Self { child, is_throwaway: false })
     }
 
     /// Its process id.
@@ -44,7 +50,7 @@ impl Process {
     }
 
     /// How it ended, if it has.
-    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().map_err(Error::system("wait for a child process"))
     }
 
@@ -78,7 +84,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.stop();
+        if self.is_throwaway { self.kill() } else { self.stop() }
     }
 }
 
@@ -105,7 +111,7 @@ const REMEDIES: &[(&[&str], &str)] = &[
 /// # Errors
 /// [`Error::Missing`] when the program is not there, [`Error::Tool`] with the end of what it said when it
 /// reports failure.
-pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
+pub(crate) fn output(command: &mut Command) -> Result<String> {
     let tool = command.get_program().to_string_lossy().into_owned();
     let answer = command.output().map_err(|source| unavailable(&tool, source))?;
     let mut said = String::from_utf8_lossy(&answer.stdout).into_owned();
@@ -119,7 +125,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
 }
 
 /// Has `command` read nothing and write both its outputs into `log`.
-pub(crate) fn logged<'c>(command: &'c mut Command, log: &Path) -> Result<&'c mut Command, Error> {
+pub(crate) fn logged<'c>(command: &'c mut Command, log: &Path) -> Result<&'c mut Command> {
     let output = File::create(log).map_err(Error::io("write", log))?;
     let errors = output.try_clone().map_err(Error::io("write", log))?;
     Ok(command.stdin(Stdio::null()).stdout(output).stderr(errors))
@@ -145,6 +151,58 @@ pub(crate) fn tail(log: &Path) -> String {
     String::from_utf8_lossy(&bytes).trim().to_owned()
 }
 
+/// Work that goes on. Dropped, it is asked to end and not waited for.
+#[derive(Debug)]
+pub(crate) struct Background<T> {
+    name: &'static str,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<T>>,
+}
+
+impl<T: Send + 'static> Background<T> {
+    /// Begins it; `work` returns soon after what it is given is true. `name` is who works, in an error.
+    pub(crate) fn start(name: &'static str, work: impl FnOnce(&AtomicBool) -> T + Send + 'static) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        Self { name, over, thread: Some(thread::spawn(move || work(&told))) }
+    }
+
+    /// Ends it; what came of it.
+    ///
+    /// # Errors
+    /// Where it died.
+    pub(crate) fn stop(mut self) -> Result<T> {
+        self.over.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().and_then(|thread| thread.join().ok());
+        ended.ok_or_else(|| Error::Unusable(format!("{} died", self.name)))
+    }
+}
+
+impl<T> Drop for Background<T> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does something on a thread that may change itself, and waits for it; `name` is who works, in an error.
+pub(crate) fn on_own_thread<T: Send>(name: &str, act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let joined = thread::scope(|scope| scope.spawn(act).join());
+    joined.unwrap_or_else(|_| Err(Error::Unusable(format!("{name} died"))))
+}
+
+/// Does the same on as many threads as there are elements, and waits for all.
+pub(crate) fn in_parallel<I: Send, T: Send>(
+    elements: Vec<I>,
+    act: impl Fn(I) -> Result<T> + Sync,
+) -> Vec<Result<T>> {
+    thread::scope(|scope| {
+        let act = &act;
+        let started: Vec<_> = elements.into_iter().map(|element| scope.spawn(move || act(element))).collect();
+        let died = |_| Err(Error::Unusable("a thread died".to_owned()));
+        started.into_iter().map(|thread| thread.join().unwrap_or_else(died)).collect()
+    })
+}
+
 #[cfg(test)]
 mod tool_tests {
     use super::*;
@@ -168,5 +226,39 @@ mod tool_tests {
         let tail = tail(log.path());
         assert_eq!(tail.len(), TAIL_BYTES as usize);
         assert!(tail.ends_with("end"));
+    }
+}
+
+#[cfg(test)]
+mod background_tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
+    use super::Background;
+
+    fn count(over: &AtomicBool) -> u64 {
+        let mut rounds = 0;
+        while !over.load(Ordering::Relaxed) {
+            rounds += 1;
+        }
+        rounds + 1
+    }
+
+    #[test]
+    fn it_goes_on_until_it_is_stopped_and_says_what_came_of_it() {
+        assert!(Background::start("the counter", count).stop().unwrap() > 0);
+    }
+
+    #[test]
+    fn dropped_it_ends_as_well() {
+        let (tell, told) = mpsc::channel();
+        drop(Background::start("the counter", move |over| tell.send(count(over))));
+        assert!(told.recv().unwrap() > 0);
+    }
+
+    #[test]
+    fn who_died_is_told() {
+        let died = Background::start("the counter", |_| -> u64 { panic!("on purpose") }).stop().unwrap_err();
+        assert_eq!(died.to_string(), "the counter died");
     }
 }

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// Finds `brokerscope`: as `BROKERSCOPE_BIN` says, else beside this program.
 ///
 /// # Errors
 /// [`Error::Missing`] where it is not there.
-pub fn brokerscope() -> Result<PathBuf, Error> {
+pub fn brokerscope() -> Result<PathBuf> {
     find("brokerscope", "brokerscope", "BROKERSCOPE_BIN")
 }
 
@@ -16,12 +16,12 @@ pub fn brokerscope() -> Result<PathBuf, Error> {
 ///
 /// # Errors
 /// [`Error::Missing`] where it is not there.
-pub fn lab() -> Result<PathBuf, Error> {
+pub fn lab() -> Result<PathBuf> {
     find("brokerscope-lab", "lab", "BROKERSCOPE_LAB_BIN")
 }
 
 /// Cargo puts tests into a directory below the programs.
-fn find(name: &str, package: &str, variable: &str) -> Result<PathBuf, Error> {
+fn find(name: &str, package: &str, variable: &str) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(variable) {
         return Ok(PathBuf::from(path));
     }

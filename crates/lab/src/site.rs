@@ -3,16 +3,28 @@
 //! Everything an experiment sets up hangs on its site: files, mounts and loop images lie beneath it, its
 //! processes carry its path in their environment ([`MARK`]). The owner holds a lock on a file in it, which
 //! the kernel releases however the owner ends; a site that nobody holds is stale, no matter what became of
-//! process ids. What is found there is taken down by [`crate::clean`].
+//! process ids.
+//!
+//! What hangs on a site is taken down by where it hangs rather than by what was remembered: so it serves a lab that ended
+//! in order, one that failed half-way and one that was killed. Order matters: the processes that write to a file system go
+//! first, then the file system, the loop device, the FUSE mount beneath it, the process that serves it, and the directory
+//! last.
 
+use std::fs;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::error::Error;
-use crate::{clean, files};
+use crate::error::{Error, Result};
+use crate::session::{poll, took};
+use crate::{files, host, volume};
 
 /// The environment variable that marks a process of an experiment with its site.
 pub(crate) const MARK: &str = "BROKERSCOPE_LAB_SITE";
@@ -30,12 +42,12 @@ pub struct Site {
 
 impl Site {
     /// Makes a new site in the user's cache directory.
-    pub fn claim() -> Result<Self, Error> {
+    pub fn claim() -> Result<Self> {
         Self::claim_in(&sites()?)
     }
 
     /// Makes a new site in `root`, which is made if missing.
-    pub fn claim_in(root: &Path) -> Result<Self, Error> {
+    pub fn claim_in(root: &Path) -> Result<Self> {
         // Held while the site is made, so that a `brokerscope-lab clean` at the same time sees it whole or not at all.
         let _entry = hold_root(root)?;
         let path = tempfile::Builder::new()
@@ -56,7 +68,7 @@ impl Site {
     }
 
     /// Makes a directory of this name in it.
-    pub fn directory(&self, name: &str) -> Result<PathBuf, Error> {
+    pub fn directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.path.join(name);
         files::make(&path)?;
         Ok(path)
@@ -65,14 +77,14 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        for left in clean::take_down(&self.path) {
+        for left in take_down(&self.path) {
             let _ = writeln!(std::io::stderr(), "lab: left behind: {left}; try `brokerscope-lab clean`");
         }
     }
 }
 
 /// The sites in `root` that nobody holds any more; the lock on `root` is held until the answer is dropped.
-pub(crate) fn stale(root: &Path) -> Result<(File, Vec<PathBuf>), Error> {
+pub(crate) fn stale(root: &Path) -> Result<(File, Vec<PathBuf>)> {
     let entry = hold_root(root)?;
     let sites = files::list(root)?.into_iter().filter(|path| path.is_dir() && !held(path)).collect();
     Ok((entry, sites))
@@ -80,12 +92,12 @@ pub(crate) fn stale(root: &Path) -> Result<(File, Vec<PathBuf>), Error> {
 
 /// Where sites are made: beneath the cache directory, which belongs to the user alone (a name in /tmp
 /// would be anybody's to prepare).
-pub(crate) fn sites() -> Result<PathBuf, Error> {
+pub(crate) fn sites() -> Result<PathBuf> {
     Ok(cache()?.join("sites"))
 }
 
 /// The lab's cache directory: `$BROKERSCOPE_LAB_CACHE`, else `brokerscope` in the XDG cache directory.
-pub(crate) fn cache() -> Result<PathBuf, Error> {
+pub(crate) fn cache() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let found = set(CACHE)
         .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("brokerscope")))
@@ -94,7 +106,7 @@ pub(crate) fn cache() -> Result<PathBuf, Error> {
     std::path::absolute(&path).map_err(Error::io("resolve", &path))
 }
 
-fn hold_root(root: &Path) -> Result<File, Error> {
+fn hold_root(root: &Path) -> Result<File> {
     files::make(root)?;
     let path = root.join("lock");
     let file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io("open", &path))?;
@@ -107,10 +119,172 @@ fn held(site: &Path) -> bool {
     flock(&owner, FlockOperation::NonBlockingLockExclusive).is_err()
 }
 
+/// How long the kernel may take to let go of a mount or a loop device.
+const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Takes down every site in the user's cache directory whose owner has gone; returns how many there were.
+pub(crate) fn sweep() -> Result<usize> {
+    sweep_in(&sites()?)
+}
+
+/// Takes down every abandoned site in `root`.
+///
+/// # Errors
+/// [`Error::Unusable`] naming what could not be removed.
+pub fn sweep_in(root: &Path) -> Result<usize> {
+    let (_entry, sites) = stale(root)?;
+    let mut left = Vec::new();
+    for site in &sites {
+        let started = Instant::now();
+        left.extend(take_down(site));
+        took(started, &format!("took down the remains of a killed lab, {}", site.display()));
+    }
+    if left.is_empty() { Ok(sites.len()) } else { Err(Error::Unusable(left.join("; "))) }
+}
+
+/// Takes down everything that hangs on `site` and the directory itself; returns what could not be removed.
+pub(crate) fn take_down(site: &Path) -> Vec<String> {
+    end(site, Which::Clients);
+    let mut left = host::put_all_back(site);
+    unmount_beneath(site, |kind| !kind.starts_with("fuse"));
+    for device in volume::loops_beneath(site) {
+        let _ = volume::detach(&device);
+    }
+    unmount_beneath(site, |_| true);
+    end(site, Which::All);
+    left.extend(
+        mounts_beneath(site)
+            .iter()
+            .map(|mount| format!("mount of {} on {}", mount.source, mount.target.display())),
+    );
+    left.extend(volume::loops_beneath(site).iter().map(|device| format!("loop device {}", device.display())));
+    left.extend(processes(site, Which::All).iter().map(|pid| format!("process {pid}")));
+    left.extend(host::remove_cgroups(site).iter().map(|group| format!("cgroup {}", group.display())));
+    // Never recurse into a file system that is still mounted.
+    if left.is_empty() && site.exists() {
+        if let Err(error) = fs::remove_dir_all(site) {
+            left.push(format!("directory {}: {error}", site.display()));
+        }
+    }
+    left
+}
+
+/// Unmounts `target`, waiting while it is busy; in the end lets the kernel finish it once it is free.
+pub(crate) fn unmount(target: &Path) -> Result<()> {
+    let mut result = Err(Errno::BUSY);
+    poll(UNMOUNT_TIMEOUT, || {
+        result = rustix::mount::unmount(target, UnmountFlags::empty());
+        result != Err(Errno::BUSY)
+    });
+    if result == Err(Errno::BUSY) {
+        result = rustix::mount::unmount(target, UnmountFlags::DETACH);
+    }
+    result.map_err(Error::io("unmount", target))
+}
+
+fn unmount_beneath(site: &Path, wanted: impl Fn(&str) -> bool) {
+    for mount in mounts_beneath(site).into_iter().rev().filter(|mount| wanted(&mount.kind)) {
+        let _ = unmount(&mount.target);
+    }
+}
+
+/// One line of /proc/mounts.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount {
+    source: String,
+    target: PathBuf,
+    kind: String,
+}
+
+/// The mounts on `site` or beneath it, in the order they were made.
+fn mounts_beneath(site: &Path) -> Vec<Mount> {
+    let table = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    parse_mounts(&table).filter(|mount| mount.target.starts_with(site)).collect()
+}
+
+fn parse_mounts(table: &str) -> impl Iterator<Item = Mount> + '_ {
+    table.lines().filter_map(|line| {
+        let mut fields = line.split(' ');
+        let source = unescape(fields.next()?);
+        let target = PathBuf::from(unescape(fields.next()?));
+        Some(Mount { source, target, kind: fields.next()?.to_owned() })
+    })
+}
+
+/// Undoes the octal escapes (`\040` for a space) of /proc/mounts; see `mangle_path` in `fs/seq_file.c`.
+fn unescape(field: &str) -> String {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let octal = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        if let Some(byte) =
+            octal.filter(|_| first == b'\\').and_then(|digits| u8::from_str_radix(digits, 8).ok())
+        {
+            bytes.push(byte);
+            rest = after.get(3..).unwrap_or_default();
+        } else {
+            bytes.push(first);
+            rest = after;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The environment variable that tells the device's server from the processes that use the device.
+pub(crate) const ROLE: &str = "BROKERSCOPE_LAB_ROLE";
+/// Its value in the device's server.
+pub(crate) const DEVICE: &str = "device";
+/// How long they may take to end after SIGTERM, and again after SIGKILL.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Which of a site's processes are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Everything but the device's server: that one must outlive the file system on it.
+    Clients,
+    /// Everything.
+    All,
+}
+
+/// The processes of `site`, this one excepted.
+pub(crate) fn processes(site: &Path, which: Which) -> Vec<u32> {
+    let Ok(listing) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = listing.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| *pid != std::process::id() && belongs(*pid, site, which)).collect()
+}
+
+/// Ends the processes of `site`: SIGTERM, then SIGKILL for those that stay.
+pub(crate) fn end(site: &Path, which: Which) {
+    for signal in [Signal::TERM, Signal::KILL] {
+        for pid in processes(site, which) {
+            send(pid, site, which, signal);
+        }
+        poll(END_TIMEOUT, || processes(site, which).is_empty());
+    }
+}
+
+/// Signals `pid` through a handle taken before looking again, so that a reused id is never hit.
+fn send(pid: u32, site: &Path, which: Which, signal: Signal) {
+    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return };
+    if belongs(pid, site, which) {
+        let _ = pidfd_send_signal(&handle, signal);
+    }
+}
+
+/// A process that has ended, or that is not ours to look at, has no environment and belongs to nobody.
+fn belongs(pid: u32, site: &Path, which: Which) -> bool {
+    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+    let value = |name: &str| {
+        let prefix = format!("{name}=");
+        environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(prefix.as_bytes()))
+    };
+    value(MARK) == Some(site.as_os_str().as_bytes())
+        && (which == Which::All || value(ROLE) != Some(DEVICE.as_bytes()))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
@@ -130,5 +304,61 @@ mod tests {
         fs::create_dir(&abandoned).unwrap();
         fs::write(abandoned.join(OWNER), "1\n").unwrap();
         assert_eq!(stale(root.path()).unwrap().1, vec![abandoned]);
+    }
+}
+
+#[cfg(test)]
+mod clean_tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_read_with_their_escapes() {
+        let table = "proc /proc proc rw 0 0\n/dev/loop0 /a\\040b/c ext4 rw,commit=5 0 0\nbroken\n";
+        let mounts: Vec<Mount> = parse_mounts(table).collect();
+        assert_eq!(mounts.len(), 2);
+        assert_eq!(mounts[1].target, Path::new("/a b/c"));
+        assert_eq!(mounts[1].kind, "ext4");
+    }
+
+    #[test]
+    fn an_unfinished_escape_stays_as_it_is() {
+        assert_eq!(unescape("a\\04"), "a\\04");
+        assert_eq!(unescape("\\134\\011"), "\\\t");
+    }
+
+    #[test]
+    fn a_plain_abandoned_directory_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("site-x/data")).unwrap();
+        assert_eq!(sweep_in(root.path()).unwrap(), 1);
+        assert_eq!(sweep_in(root.path()).unwrap(), 0);
+    }
+}
+
+#[cfg(test)]
+mod marked_tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::process::Process;
+
+    #[test]
+    fn only_the_site_s_processes_end_and_the_device_stays_while_clients_go() {
+        let ours = tempfile::tempdir().unwrap();
+        let other = tempfile::tempdir().unwrap();
+        let sleep = |site: &Path, role: &str| {
+            let mut command = Command::new("sleep");
+            Process::spawn(command.arg("600").env(ROLE, role), Some(site)).unwrap()
+        };
+        let (mut client, mut device) = (sleep(ours.path(), ""), sleep(ours.path(), DEVICE));
+        let mut bystander = sleep(other.path(), "");
+        // The environment goes before the process can be waited for.
+        let ends = |process: &mut Process| poll(END_TIMEOUT, || process.ended().unwrap().is_some());
+        end(ours.path(), Which::Clients);
+        assert!(ends(&mut client));
+        assert!(device.ended().unwrap().is_none());
+        end(ours.path(), Which::All);
+        assert!(ends(&mut device));
+        assert!(bystander.ended().unwrap().is_none());
     }
 }

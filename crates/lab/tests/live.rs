@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use lab::cgroup::Cgroup;
 use lab::device::{DeviceOperation, DeviceOptions, Direction};
+use lab::host::Cgroup;
 use lab::net::{Limit, Network, Way};
 use lab::volume::{Extent, FileSystem, Volume, VolumeOptions};
-use lab::{Broker, BrokerOptions, Kafka, Site, Steps};
+use lab::{Broker, BrokerOptions, Kafka, Site};
 
 const GATE: &str = "BROKERSCOPE_LIVE_TESTS";
 const CASES: &[(&str, fn())] = &[
@@ -170,7 +170,7 @@ fn assert_carries(network: &Network) {
 }
 
 fn a_broker_answers_and_logs_its_requests() {
-    let kafka = Kafka::prepare(lab::kafka::DEFAULT_VERSION, Steps::aloud()).unwrap();
+    let kafka = Kafka::prepare(lab::kafka::DEFAULT_VERSION).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let mut options = BrokerOptions::new(directory.path());
     options.request_log = true;
@@ -364,9 +364,9 @@ struct Cache(tempfile::TempDir);
 
 impl Cache {
     fn new() -> Self {
-        let kafka = Kafka::prepare(lab::kafka::DEFAULT_VERSION, Steps::aloud()).unwrap();
+        let kafka = Kafka::prepare(lab::kafka::DEFAULT_VERSION).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        symlink(kafka.jars(), directory.path().join(kafka.jars().file_name().unwrap())).unwrap();
+        symlink(&kafka.jars, directory.path().join(kafka.jars.file_name().unwrap())).unwrap();
         Self(directory)
     }
 

@@ -41,8 +41,6 @@ pub struct Topic {
     pub name: String,
     /// How many partitions.
     pub partitions: u32,
-    /// How many brokers have each; 0 is one.
-    pub replicas: u16,
     /// Which brokers have each, the leader first; where there is none, the broker chooses.
     pub brokers: Vec<u32>,
     /// Its settings, such as `segment.bytes`.
@@ -98,8 +96,7 @@ impl Request {
             .with_name(topic_name(&topic.name))
             .with_configs(topic.configs.iter().map(config).collect());
         let made = if brokers.is_empty() {
-            made.with_num_partitions(topic.partitions as i32)
-                .with_replication_factor(topic.replicas.max(1) as i16)
+            made.with_num_partitions(topic.partitions as i32).with_replication_factor(1)
         } else {
             // Both numbers follow from the assignment then (CreateTopicsRequest.json).
             made.with_num_partitions(-1)

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fastrand::Rng;
 use kafka_protocol::messages::ApiKey;
 
-use super::connection::{Connection, read_response};
 use super::request::{Request, first_error};
-use crate::error::Error;
+use super::{Connection, read_response};
+use crate::error::{Error, Result};
 
 /// How often a producer that waits for its turn looks whether it is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -53,7 +53,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct Running {
     control: Arc<Control>,
-    threads: Vec<JoinHandle<Result<Vec<Answer>, Error>>>,
+    threads: Vec<JoinHandle<Result<Vec<Answer>>>>,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ impl Traffic {
     ///
     /// # Errors
     /// Where one cannot connect.
-    pub fn start(&self, address: SocketAddr, rng: &mut Rng) -> Result<Running, Error> {
+    pub fn start(&self, address: SocketAddr, rng: &mut Rng) -> Result<Running> {
         let mut running = Running { control: Arc::default(), threads: Vec::new() };
         for number in 1..=self.producers {
             let connection = Connection::open(address, format!("{}-{number}", self.client))?;
@@ -95,7 +95,7 @@ impl Running {
     ///
     /// # Errors
     /// Where the broker refused something or went away.
-    pub fn stop(mut self) -> Result<Vec<Answer>, Error> {
+    pub fn stop(mut self) -> Result<Vec<Answer>> {
         self.control.over.store(true, Ordering::Relaxed);
         let mut answers = Vec::new();
         for thread in std::mem::take(&mut self.threads) {
@@ -130,7 +130,7 @@ struct Producer {
 
 impl Producer {
     /// Sends at its pace. What it could not send in time it leaves out: an answer that came late makes no burst.
-    fn run(mut self) -> Result<(), Error> {
+    fn run(mut self) -> Result<()> {
         let pace = Duration::from_secs(1) / self.traffic.per_second.max(1);
         // Not all at the same moment.
         let mut due = Instant::now() + pace.mul_f64(self.rng.f64());
@@ -173,7 +173,7 @@ fn listen(
     mut reader: TcpStream,
     heard: &Receiver<PendingRequest>,
     given_back: &Receiver<()>,
-) -> Result<Vec<Answer>, Error> {
+) -> Result<Vec<Answer>> {
     let mut answers = Vec::new();
     while let Ok(sent) = heard.recv() {
         let body = read_response(&mut reader)?;

@@ -20,8 +20,8 @@ use fuser::{
 use serde_json::json;
 
 use super::delay::{DelayLine, Delays, Direction};
-use super::order::{Answer, DeviceOperation, Order};
-use crate::error::Error;
+use super::{Answer, DeviceOperation, Order};
+use crate::error::{Error, Result};
 
 /// The longest order that is read.
 const MAX_LINE_BYTES: u64 = 4096;
@@ -44,7 +44,7 @@ pub struct ServeArguments {
 ///
 /// # Errors
 /// [`Error::Io`] when the image cannot be opened or FUSE is not to be had.
-pub fn serve(arguments: &ServeArguments) -> Result<(), Error> {
+pub fn serve(arguments: &ServeArguments) -> Result<()> {
     let path = &arguments.image;
     let backing = OpenOptions::new().read(true).write(true).open(path).map_err(Error::io("open", path))?;
     let size = backing.metadata().map_err(Error::io("look at", path))?.len();

@@ -4,8 +4,8 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use super::run_log::RunLog;
-use crate::error::Error;
-use crate::session::Interrupt;
+use crate::error::Result;
+use crate::session::interrupt;
 
 /// All runs, each a configuration and which time it is, from 1 on: every configuration once before any is run again, so
 /// that what changes on the machine meanwhile changes for all alike, and each time another one first, so that none always
@@ -52,11 +52,7 @@ const WIDTH: usize = 30;
 ///
 /// # Errors
 /// [`Error::Interrupted`], and what `check` fails with.
-pub(crate) fn watch(
-    time: Duration,
-    interrupt: &Interrupt,
-    mut check: impl FnMut() -> Result<(), Error>,
-) -> Result<(), Error> {
+pub(crate) fn watch(time: Duration, mut check: impl FnMut() -> Result<()>) -> Result<()> {
     let shown = std::io::stderr().is_terminal();
     let started = Instant::now();
     let watched = loop {
@@ -67,7 +63,8 @@ pub(crate) fn watch(
         if shown {
             let _ = write!(std::io::stderr(), "\r{}", bar(passed, time));
         }
-        if let Err(error) = check().and_then(|()| interrupt.sleep(REDRAWN.min(time.saturating_sub(passed)))) {
+        if let Err(error) = check().and_then(|()| interrupt().sleep(REDRAWN.min(time.saturating_sub(passed))))
+        {
             break Err(error);
         }
     };
@@ -121,6 +118,7 @@ mod order_tests {
 #[cfg(test)]
 mod progress_tests {
     use super::*;
+    use crate::error::Error;
 
     #[test]
     fn a_bar_fills() {
@@ -139,7 +137,7 @@ mod progress_tests {
 
     #[test]
     fn what_is_checked_meanwhile_ends_it() {
-        let failed = watch(Duration::from_secs(60), &Interrupt::never(), || Err(Error::Interrupted));
+        let failed = watch(Duration::from_secs(60), || Err(Error::Interrupted));
         assert!(matches!(failed, Err(Error::Interrupted)));
     }
 }

@@ -7,49 +7,50 @@ use serde::Deserialize;
 
 use super::run_log::{FinishedRun, RunLog};
 use super::setup::Setup;
+use super::test_bed::ClientMetrics;
+
+/// A figure of a run: its heading, how wide, how many digits, and what follows it.
+type Column = (String, usize, usize, &'static str, fn(&ClientMetrics) -> Option<f64>);
+
+/// Figures of all loads, and of those that know single requests.
+fn columns(has_latencies: bool, slo_ms: u64) -> Vec<Column> {
+    let mut columns: Vec<Column> = vec![
+        ("RECORDS/S".to_owned(), 26, 0, "", |run| Some(run.records_per_s)),
+        ("MB/S".to_owned(), 17, 2, "", |run| Some(run.bytes_per_s / 1e6)),
+    ];
+    if has_latencies {
+        columns.extend::<[Column; 4]>([
+            ("P99 MS".to_owned(), 18, 1, "", |run| Some(run.latency.as_ref()?.p99_ms)),
+            ("P99.9 MS".to_owned(), 18, 1, "", |run| Some(run.latency.as_ref()?.p999_ms)),
+            ("MAX MS".to_owned(), 18, 0, "", |run| Some(run.latency.as_ref()?.max_ms)),
+            (format!(">{slo_ms} MS"), 19, 3, " %", |run| Some(run.latency.as_ref()?.miss_percent())),
+        ]);
+    }
+    columns
+}
 
 /// A table with a row a configuration: medians over its runs, and the least and the most.
 pub(crate) fn table(run_log: &RunLog, setups: &[Setup], slo_ms: u64) -> String {
-    let rows: Vec<(&Setup, Vec<&FinishedRun>)> = setups
-        .iter()
-        .map(|setup| (setup, run_log.of(&setup.id)))
-        .filter(|(_, runs)| !runs.is_empty())
-        .collect();
-    let latencies = rows.iter().flat_map(|(_, runs)| runs).any(|done| done.measured.latency.is_some());
+    let rows = setups.iter().map(|setup| (setup, run_log.of(&setup.id)));
+    let rows: Vec<(&Setup, Vec<&FinishedRun>)> = rows.filter(|(_, runs)| !runs.is_empty()).collect();
+    let mut runs = rows.iter().flat_map(|(_, runs)| runs);
+    let columns = columns(runs.any(|done| done.measured.latency.is_some()), slo_ms);
     let width = rows.iter().map(|(setup, _)| setup.name.chars().count()).max().unwrap_or(0).max(13);
     let mut text = String::from("What the clients saw, medians of the runs (least–most):\n\n");
-    let _ = write!(text, "{:width$}  RUNS  {:>26}  {:>17}", "CONFIGURATION", "RECORDS/S", "MB/S");
-    if latencies {
-        let misses = format!(">{slo_ms} MS");
-        let _ = write!(text, "  {:>18}  {:>18}  {:>18}  {misses:>21}", "P99 MS", "P99.9 MS", "MAX MS");
+    let _ = write!(text, "{:width$}  RUNS", "CONFIGURATION");
+    for (heading, wide, _, unit, _) in &columns {
+        let _ = write!(text, "  {heading:>0$}", wide + unit.len());
     }
     let steps = rows.iter().any(|(setup, _)| setup.builds_on.is_some());
     text.push_str(if steps { "  AGAINST WHAT IT BUILDS ON\n" } else { "\n" });
     for (setup, runs) in rows {
         let _ = write!(text, "{:width$}  {:>4}", setup.name, runs.len());
-        let column = |of: &dyn Fn(&FinishedRun) -> Option<f64>| -> Vec<f64> {
-            runs.iter().copied().filter_map(of).collect()
-        };
-        let rate = spread(column(&|done| Some(done.measured.records_per_s)), 0);
-        let bytes = spread(column(&|done| Some(done.measured.bytes_per_s / 1e6)), 2);
-        let _ = write!(text, "  {rate:>26}  {bytes:>17}");
-        if latencies {
-            let latency = |of: fn(&super::load::Latency) -> f64| {
-                column(&move |done| done.measured.latency.as_ref().map(of))
-            };
-            let _ = write!(
-                text,
-                "  {:>18}  {:>18}  {:>18}  {:>19} %",
-                spread(latency(|latency| latency.p99_ms), 1),
-                spread(latency(|latency| latency.p999_ms), 1),
-                spread(latency(|latency| latency.max_ms), 0),
-                spread(latency(super::load::Latency::miss_percent), 3)
-            );
+        for (_, wide, digits, unit, of) in &columns {
+            let values = runs.iter().filter_map(|done| of(&done.measured)).collect();
+            let _ = write!(text, "  {:>wide$}{unit}", spread(values, *digits));
         }
         if let Some(before) = &setup.builds_on {
-            let rates = |runs: &[&FinishedRun]| {
-                runs.iter().map(|done| done.measured.records_per_s).collect::<Vec<_>>()
-            };
+            let rates = |runs: &[&FinishedRun]| runs.iter().map(|done| done.measured.records_per_s).collect();
             let _ = write!(text, "  {}", step(rates(&run_log.of(before)), rates(&runs)));
         }
         text.push('\n');

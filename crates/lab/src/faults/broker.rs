@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use super::plan::{
-    Fault, Injection, OpenWindow, Proof, Truth, describe, prepared, slower_than, standard_load,
-};
+use super::plan::{Fault, OpenWindow, Proof, Truth, describe, prepared, slower_than, standard_load};
 use super::test_bed::{BrokerAccess, TestBed};
-use crate::background::in_parallel;
 use crate::client::{Connection, Request, Topic, Traffic, wait_for_close, words};
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::process::in_parallel;
+use crate::session::interrupt;
 
 /// A client id may send so many bytes a second, and sends more. The broker answers at once and then does not read the
 /// connection for as long as makes up for it (KIP-219); this client sends on all the same, as older ones do.
@@ -42,14 +41,12 @@ pub(super) const QUOTA: Fault = Fault {
         let mut admin = bed.connect("lab-admin")?;
         admin.order(&Request::alter_quota(&client_id, RATE, Some(bytes_per_second as f64)))?;
         let slowed = bed.produce(&limited, rng)?;
-        bed.sleep(Duration::from_millis(rng.u64(3_000..=4_000)))?;
+        interrupt().sleep(Duration::from_millis(rng.u64(3_000..=4_000)))?;
         let answers = slowed.stop()?;
         admin.order(&Request::alter_quota(&client_id, RATE, None))?;
         let slow = slower_than(&answers, *threshold_ms);
-        Ok(Injection {
-            parameters: format!("{bytes_per_second} B/s allowed; {}; beside", describe(&limited)),
-            proof: Proof::Counted(slow, "requests of the limited client that it saw slow"),
-        })
+        window.parameters = format!("{bytes_per_second} B/s allowed; {}; beside", describe(&limited));
+        Ok(Proof::Counted(slow, "requests of the limited client that it saw slow"))
     },
     ..Fault::DEFAULT
 };
@@ -81,10 +78,8 @@ pub(super) const RECOMPRESSION: Fault = Fault {
             slow += usize::from(took >= u128::from(window.threshold_ms));
             said.push(format!("{bytes} B in {took} ms"));
         }
-        Ok(Injection {
-            parameters: format!("{codec}: {}; beside", said.join(", ")),
-            proof: Proof::Counted(slow, "batches that took long to compress"),
-        })
+        window.parameters = format!("{codec}: {}; beside", said.join(", "));
+        Ok(Proof::Counted(slow, "batches that took long to compress"))
     },
     ..Fault::DEFAULT
 };
@@ -121,17 +116,15 @@ pub(super) const HANDLERS_BUSY: Fault = Fault {
         for _ in 0..requests {
             // Those of several handlers compress in parallel, on the same processors.
             let bytes = codec.batch_bytes(rng) / (2 * tools.handlers as usize);
-            let producers: Result<Vec<RawProducer>, Error> =
+            let producers: Result<Vec<RawProducer>> =
                 (0..tools.handlers).map(|number| RawProducer::new(&bed.access(), number, rng)).collect();
-            let took: Result<Vec<u128>, Error> =
+            let took: Result<Vec<u128>> =
                 in_parallel(producers?, |mut producer| producer.send(bytes)).into_iter().collect();
             busy_ms.push(took?.into_iter().min().unwrap_or_default());
-            bed.sleep(Duration::from_millis(apart_ms))?;
+            interrupt().sleep(Duration::from_millis(apart_ms))?;
         }
-        Ok(Injection {
-            parameters: format!("{} handler(s), busy for {busy_ms:?} ms with {codec}", tools.handlers),
-            proof: Proof::SlowRequests,
-        })
+        window.parameters = format!("{} handler(s), busy for {busy_ms:?} ms with {codec}", tools.handlers);
+        Ok(Proof::SlowRequests)
     },
     ..Fault::DEFAULT
 };
@@ -149,7 +142,7 @@ pub(super) struct Codec {
 
 impl Codec {
     /// Zstandard at its slowest, or gzip; makes the topic, with so many partitions.
-    fn prepare(bed: &TestBed, partitions: u32, rng: &mut Rng) -> Result<Self, Error> {
+    fn prepare(bed: &TestBed, partitions: u32, rng: &mut Rng) -> Result<Self> {
         let codec = match rng.u32(0..=2) {
             0 => Self { name: "gzip", level: 9 },
             _ => Self { name: "zstd", level: rng.u32(16..=19) },
@@ -188,13 +181,13 @@ struct RawProducer {
 }
 
 impl RawProducer {
-    fn new(access: &BrokerAccess, partition: u32, rng: &mut Rng) -> Result<Self, Error> {
+    fn new(access: &BrokerAccess, partition: u32, rng: &mut Rng) -> Result<Self> {
         let connection = access.connect(&format!("{COMPRESSED_CLIENT}-{partition}"))?;
         Ok(Self { connection, partition, rng: rng.fork() })
     }
 
     /// Sends one of so many bytes and waits until it is written; returns how long that took, in milliseconds.
-    fn send(&mut self, bytes: usize) -> Result<u128, Error> {
+    fn send(&mut self, bytes: usize) -> Result<u128> {
         let values: Vec<Vec<u8>> =
             (0..bytes.div_ceil(1 << 10)).map(|_| words(1 << 10, &mut self.rng)).collect();
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
@@ -229,14 +222,12 @@ pub(super) const NETWORK_THREADS_BUSY: Fault = Fault {
         let mut busy_ms = Vec::new();
         for _ in 0..times {
             busy_ms.push(send_huge_requests(bed, requests, names)?.as_millis());
-            bed.sleep(Duration::from_millis(rng.u64(150..=400)))?;
+            interrupt().sleep(Duration::from_millis(rng.u64(150..=400)))?;
         }
-        Ok(Injection {
-            parameters: format!(
-                "{times} times {requests} requests of {names} names, until the broker hung up {busy_ms:?} ms"
-            ),
-            proof: Proof::SlowRequests,
-        })
+        window.parameters = format!(
+            "{times} times {requests} requests of {names} names, until the broker hung up {busy_ms:?} ms"
+        );
+        Ok(Proof::SlowRequests)
     },
     ..Fault::DEFAULT
 };
@@ -250,19 +241,19 @@ const HEAD: &[u8] = b"\0\x03\0\x01\0\0\0\x01\0\x07babbler";
 
 /// Sends so many requests at once, each of so many empty names, one short of what it promises; returns how long the broker
 /// took to hang up on all.
-fn send_huge_requests(bed: &TestBed, requests: u32, names: u32) -> Result<Duration, Error> {
+fn send_huge_requests(bed: &TestBed, requests: u32, names: u32) -> Result<Duration> {
     let size = HEAD.len() as u32 + 4 + names * 2;
     let mut frame = [&size.to_be_bytes(), HEAD, &(names + 1).to_be_bytes()].concat();
     frame.resize(size as usize + 4, 0);
     let give = |connection: &Connection, bytes: &[u8]| {
         (&connection.stream).write_all(bytes).map_err(Error::system("send a request"))
     };
-    let connections: Result<Vec<Connection>, Error> = (0..requests).map(|_| bed.connect("babbler")).collect();
+    let connections: Result<Vec<Connection>> = (0..requests).map(|_| bed.connect("babbler")).collect();
     let connections = connections?;
     // Whole all at the same time: their last bytes come when the others have been read.
     let (most, last) = frame.split_at(frame.len() - 1);
     connections.iter().try_for_each(|connection| give(connection, most))?;
-    bed.sleep(SETTLED)?;
+    interrupt().sleep(SETTLED)?;
     let sent = Instant::now();
     connections.iter().try_for_each(|connection| give(connection, last))?;
     connections.iter().try_for_each(|connection| wait_for_close(&connection.stream))?;

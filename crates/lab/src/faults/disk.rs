@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
 
-use super::plan::{Fault, Injection, OpenWindow, Proof, Truth, VolumeKind, standard_load};
+use super::plan::{Fault, OpenWindow, Proof, Truth, VolumeKind, standard_load};
 use super::test_bed::{Slow, TestBed};
-use crate::background::Background;
 use crate::client::{Connection, Request, Traffic};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::files;
+use crate::process::Background;
+use crate::session::interrupt;
 use crate::volume::{DirtyLimit, FileSystem};
 
 /// Writes into ext4's journal take long, everything else is quick: commits last, and who needs a buffer that a commit
@@ -31,10 +32,8 @@ pub(super) const JOURNAL_STALL: Fault = Fault {
         let (held_ms, length_ms) = (window.rng.u64(120..=350), window.rng.u64(2_200..=3_500));
         // What is held back already stays so.
         window.bed.slow_down(Slow::JournalWrites, held_ms, length_ms, held_ms)?;
-        Ok(Injection {
-            parameters: format!("journal writes +{held_ms} ms for {length_ms} ms"),
-            proof: Proof::HeldBack("writes into the journal held back"),
-        })
+        window.parameters = format!("journal writes +{held_ms} ms for {length_ms} ms");
+        Ok(Proof::HeldBack("writes into the journal held back"))
     },
     ..Fault::DEFAULT
 };
@@ -62,10 +61,8 @@ pub(super) const XFS_LOG: Fault = Fault {
     inject: |window| {
         let (held_ms, length_ms) = (window.rng.u64(100..=250), window.rng.u64(1_800..=2_600));
         window.bed.slow_down(Slow::JournalWrites, held_ms, length_ms, 2 * held_ms)?;
-        Ok(Injection {
-            parameters: format!("log writes +{held_ms} ms for {length_ms} ms"),
-            proof: Proof::HeldBack("writes into the log held back"),
-        })
+        window.parameters = format!("log writes +{held_ms} ms for {length_ms} ms");
+        Ok(Proof::HeldBack("writes into the log held back"))
     },
     ..Fault::DEFAULT
 };
@@ -92,10 +89,8 @@ pub(super) const ROLL_FSYNC: Fault = Fault {
     inject: |window| {
         let (held_ms, length_ms) = (window.rng.u64(100..=250), window.rng.u64(2_000..=3_000));
         window.bed.slow_down(Slow::Writes, held_ms, length_ms, 2 * held_ms)?;
-        Ok(Injection {
-            parameters: format!("writes +{held_ms} ms for {length_ms} ms"),
-            proof: Proof::HeldBack("writes held back"),
-        })
+        window.parameters = format!("writes +{held_ms} ms for {length_ms} ms");
+        Ok(Proof::HeldBack("writes held back"))
     },
     ..Fault::DEFAULT
 };
@@ -128,11 +123,9 @@ pub(super) const DIRTY_THROTTLING: Fault = Fault {
         let limit = DirtyLimit::set(window.bed.volume()?.device_number()?, max_bytes)?;
         window.bed.slow_down(Slow::Writes, held_ms, length_ms, 0)?;
         drop(limit);
-        window.bed.sleep(Duration::from_millis(MAX_PAUSE_MS))?;
-        Ok(Injection {
-            parameters: format!("{max_bytes} B may be dirty for {length_ms} ms, writes +{held_ms} ms"),
-            proof: Proof::HeldBack("writes that the limit had begin"),
-        })
+        interrupt().sleep(Duration::from_millis(MAX_PAUSE_MS))?;
+        window.parameters = format!("{max_bytes} B may be dirty for {length_ms} ms, writes +{held_ms} ms");
+        Ok(Proof::HeldBack("writes that the limit had begin"))
     },
     ..Fault::DEFAULT
 };
@@ -162,25 +155,23 @@ const APART: Duration = Duration::from_millis(450);
 const PAUSE: Duration = Duration::from_millis(80);
 
 /// Has the next append to each partition read its page from a slow device, several times.
-fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
+fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Proof> {
     let held_ms = window.rng.u64(120..=350);
     let held = Duration::from_millis(held_ms);
     window.bed.delay(Slow::Reads, held_ms)?;
     for _ in 0..TIMES {
         window.pause(true);
-        window.bed.sleep(PAUSE)?;
+        interrupt().sleep(PAUSE)?;
         for partition in 0..window.traffic.partitions {
             evict_segments(&window.bed.partition_directory(&window.traffic.topic, partition))?;
         }
         window.pause(false);
-        window.bed.sleep(APART + held)?;
+        interrupt().sleep(APART + held)?;
     }
     window.bed.clear_delays()?;
-    window.bed.sleep(held)?;
-    Ok(Injection {
-        parameters: format!("reads +{held_ms} ms, {TIMES} times"),
-        proof: Proof::HeldBack("reads held back"),
-    })
+    interrupt().sleep(held)?;
+    window.parameters = format!("reads +{held_ms} ms, {TIMES} times");
+    Ok(Proof::HeldBack("reads held back"))
 }
 
 /// Many producers to one partition: when one's append is slow (as of [`SLOW_DEVICE`]), all others wait for the
@@ -239,12 +230,10 @@ pub(super) const COLD_READS: Fault = Fault {
         let consumer = start_consumer(window.bed, fetch_bytes)?;
         window.bed.slow_down(Slow::Reads, held_ms, length_ms, 0)?;
         let read_bytes = consumer.stop()??;
-        Ok(Injection {
-            parameters: format!(
-                "reads +{held_ms} ms, fetches of {fetch_bytes} B for {length_ms} ms ({read_bytes} B read)"
-            ),
-            proof: Proof::HeldBack("reads held back"),
-        })
+        window.parameters = format!(
+            "reads +{held_ms} ms, fetches of {fetch_bytes} B for {length_ms} ms ({read_bytes} B read)"
+        );
+        Ok(Proof::HeldBack("reads held back"))
     },
     ..Fault::DEFAULT
 };
@@ -256,12 +245,12 @@ const BATCH_BYTES: usize = 512 << 10;
 const BATCHES: usize = 192;
 
 /// A consumer that reads the topic from its beginning, again and again; when it has ended, how many bytes it read.
-fn start_consumer(bed: &TestBed, fetch_bytes: u32) -> Result<Background<Result<u64, Error>>, Error> {
+fn start_consumer(bed: &TestBed, fetch_bytes: u32) -> Result<Background<Result<u64>>> {
     let connection = bed.connect(CONSUMER)?;
     Ok(Background::start("the consumer", move |over| consume(connection, fetch_bytes, over)))
 }
 
-fn consume(mut connection: Connection, fetch_bytes: u32, over: &AtomicBool) -> Result<u64, Error> {
+fn consume(mut connection: Connection, fetch_bytes: u32, over: &AtomicBool) -> Result<u64> {
     let (mut offset, mut bytes) = (0, 0);
     while !over.load(Ordering::Relaxed) {
         let fetched = connection.fetch(&Request::fetch(ARCHIVE, 0, offset, fetch_bytes, 100))?;
@@ -283,16 +272,16 @@ pub(super) const QUIET: Fault = Fault {
     story: "nothing is injected",
     volume: VolumeKind::JOURNALED,
     shares: true,
-    inject: |window| {
-        window.bed.sleep(Duration::from_millis(2_500))?;
-        Ok(Injection { parameters: String::new(), proof: Proof::Slowest })
+    inject: |_| {
+        interrupt().sleep(Duration::from_millis(2_500))?;
+        Ok(Proof::Slowest)
     },
     ..Fault::DEFAULT
 };
 
 /// Puts all segments in a partition's directory out of the page cache, so that they have to be read from the device again:
 /// writes back what is dirty and drops the pages. What somebody dirties meanwhile stays.
-fn evict_segments(directory: &Path) -> Result<(), Error> {
+fn evict_segments(directory: &Path) -> Result<()> {
     let segments = files::list(directory)?.into_iter();
     segments.filter(|path| path.extension().is_some_and(|end| end == "log")).try_for_each(|path| {
         let file = File::open(&path).map_err(Error::io("open", &path))?;

@@ -3,14 +3,15 @@
 use std::time::Duration;
 use std::{fs, thread};
 
-use super::plan::{Fault, Injection, OpenWindow, Proof, Truth, VolumeKind, prepared};
+use super::plan::{Fault, OpenWindow, Proof, Truth, VolumeKind, prepared};
 use super::test_bed::TestBed;
-use crate::cgroup::Cgroup;
 use crate::client::Request;
 use crate::device::Direction;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::files;
+use crate::host::Cgroup;
 use crate::jvm::Jvm;
+use crate::session::interrupt;
 use crate::volume::{Extent, FileSystem};
 
 /// The JVM collects its whole heap several times, all threads stopped: what `jcmd PID GC.run` does, and a heap that is too
@@ -37,7 +38,7 @@ pub(super) const GC_PAUSE: Fault = Fault {
         let (times, apart_ms) = (window.rng.u32(3..=5), window.rng.u64(250..=700));
         for _ in 0..times {
             jvm.order("GC.run")?;
-            window.bed.sleep(Duration::from_millis(apart_ms))?;
+            interrupt().sleep(Duration::from_millis(apart_ms))?;
         }
         let pauses = window.bed.pauses()?;
         let long = pauses.iter().filter(|pause| {
@@ -45,13 +46,11 @@ pub(super) const GC_PAUSE: Fault = Fault {
             within && pause.is_collection() && pause.length_ns() >= window.threshold_ms as i64 * 1_000_000
         });
         let long: Vec<String> = long.map(|pause| format!("{} ms", pause.length_ns() / 1_000_000)).collect();
-        Ok(Injection {
-            parameters: format!(
-                "{times} collections {apart_ms} ms apart, those over the threshold of {}",
-                long.join(", ")
-            ),
-            proof: Proof::Counted(long.len(), "collections over the threshold, by the JVM's own log"),
-        })
+        window.parameters = format!(
+            "{times} collections {apart_ms} ms apart, those over the threshold of {}",
+            long.join(", ")
+        );
+        Ok(Proof::Counted(long.len(), "collections over the threshold, by the JVM's own log"))
     },
     ..Fault::DEFAULT
 };
@@ -79,7 +78,7 @@ pub(super) const TIME_TO_SAFEPOINT: Fault = Fault {
     },
     // In its cgroup from the start: pages count where they were first touched.
     configure: |options, tools, _| {
-        let memory = Cgroup::make(&options.site.clone().unwrap_or_default(), "memory")?;
+        let memory = Cgroup::make(prepared(options.site.as_ref())?, "memory")?;
         options.launcher.extend(memory.entering());
         tools.cgroup = Some(memory);
         Ok(())
@@ -112,7 +111,7 @@ pub(super) const TIME_TO_SAFEPOINT: Fault = Fault {
             jvm.order("Thread.print")?;
             reader.receive()?;
             bed.clear_delays()?;
-            bed.sleep(Duration::from_millis(rng.u64(150..=400)))?;
+            interrupt().sleep(Duration::from_millis(rng.u64(150..=400)))?;
         }
         let long = bed
             .pauses()?
@@ -120,10 +119,8 @@ pub(super) const TIME_TO_SAFEPOINT: Fault = Fault {
             .filter(|pause| pause.end_ns >= *start_ns)
             .filter(|pause| pause.reaching_ns >= *threshold_ms as i64 * 1_000_000)
             .count();
-        Ok(Injection {
-            parameters: format!("{times} faults on cold indexes, reads +{held_ms} ms"),
-            proof: Proof::Counted(long, "safepoints that took long to reach, by the JVM's own log"),
-        })
+        window.parameters = format!("{times} faults on cold indexes, reads +{held_ms} ms");
+        Ok(Proof::Counted(long, "safepoints that took long to reach, by the JVM's own log"))
     },
     ..Fault::DEFAULT
 };
@@ -137,7 +134,7 @@ const BATCH_BYTES: usize = 32 << 10;
 const HEAD_START: Duration = Duration::from_millis(40);
 
 /// Base offsets of all segments but the newest.
-fn closed_segments(bed: &TestBed) -> Result<Vec<i64>, Error> {
+fn closed_segments(bed: &TestBed) -> Result<Vec<i64>> {
     let directory = bed.partition_directory(OLD, 0);
     let paths = files::list(&directory)?;
     let names = paths.iter().filter_map(|path| path.file_name()?.to_str());
@@ -148,11 +145,11 @@ fn closed_segments(bed: &TestBed) -> Result<Vec<i64>, Error> {
 }
 
 /// Where the indexes of these segments lie, written back before: Kafka does that when it likes.
-fn index_extents(bed: &mut TestBed, bases: &[i64]) -> Result<Vec<Extent>, Error> {
+fn index_extents(bed: &mut TestBed, bases: &[i64]) -> Result<Vec<Extent>> {
     rustix::fs::sync();
     let directory = bed.partition_directory(OLD, 0);
     let volume = bed.volume()?;
-    let extents: Result<Vec<Vec<Extent>>, Error> =
+    let extents: Result<Vec<Vec<Extent>>> =
         bases.iter().map(|base| volume.extents_of(&directory.join(format!("{base:020}.index")))).collect();
     let extents = extents?.concat();
     if extents.len() < bases.len() {
@@ -162,7 +159,7 @@ fn index_extents(bed: &mut TestBed, bases: &[i64]) -> Result<Vec<Extent>, Error>
 }
 
 /// Reads everything back into the page cache but the indexes of the old topic.
-fn read_back(bed: &TestBed) -> Result<(), Error> {
+fn read_back(bed: &TestBed) -> Result<()> {
     for partition in files::list(&bed.broker.log_dir)?.into_iter().filter(|path| path.is_dir()) {
         let is_old = partition == bed.partition_directory(OLD, 0);
         for file in files::list(&partition)? {

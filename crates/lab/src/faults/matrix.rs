@@ -6,10 +6,9 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::result::FaultResult;
+use super::result::{Bounds, FaultResult, Target, is_quiet, targets};
 use super::score::{Score, UNOBSERVED, percent};
-use super::targets::{Bounds, Target, is_quiet, targets};
-use crate::error::Error;
+use crate::error::Result;
 use crate::files;
 
 /// How it is printed.
@@ -74,7 +73,7 @@ impl<'a> Matrix<'a> {
     }
 
     /// Writes all forms into a directory.
-    pub(super) fn keep(&self, directory: &Path) -> Result<(), Error> {
+    pub(super) fn keep(&self, directory: &Path) -> Result<()> {
         for (name, form) in
             [("matrix.txt", Form::Table), ("matrix.json", Form::Json), ("matrix.md", Form::Markdown)]
         {

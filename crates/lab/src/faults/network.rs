@@ -4,15 +4,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
+use rustix::process::Signal;
 
+use super::ground_truth::Observation;
 use super::plan::{
-    Fault, Injection, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, VolumeKind, prepared, standard_load,
+    Fault, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, VolumeKind, prepared, standard_load,
 };
 use super::test_bed::{BrokerAccess, Slow};
-use crate::background::{Background, in_parallel};
+use crate::broker::{Broker, BrokerOptions, CLUSTER_SIZE, join_cluster};
 use crate::client::{Connection, Request, Traffic, connect_with_small_window, sip, trickle};
-use crate::error::Error;
+use crate::error::Result;
+use crate::host::send;
+use crate::jvm::{pauses, pauses_argument};
 use crate::net::{Limit, Network, Way};
+use crate::process::{Background, in_parallel};
+use crate::session::interrupt;
 
 /// Clients whose requests come in small pieces with pauses between them, as from a machine that swaps or behind a thin link.
 ///
@@ -25,10 +31,8 @@ pub(super) const TRICKLED_REQUEST: Fault = Fault {
     truths: || vec![Truth::of(&["slow-client"]).client(TRICKLER)],
     inject: |window| {
         let (clients, requests) = (window.rng.u32(2..=4), window.rng.u32(2..=4));
-        let parameters =
-            with_clients(window, clients, |access, number, rng| trickler(access, number, requests, rng))?;
-        let proof = Proof::Counted((clients * requests) as usize, "requests sent in pieces");
-        Ok(Injection { parameters, proof })
+        with_clients(window, clients, |access, number, rng| trickler(access, number, requests, rng))?;
+        Ok(Proof::Counted((clients * requests) as usize, "requests sent in pieces"))
     },
     ..Fault::DEFAULT
 };
@@ -36,12 +40,12 @@ pub(super) const TRICKLED_REQUEST: Fault = Fault {
 const TRICKLER: &str = "trickler";
 
 /// Sends so many requests, each in pieces, and says how.
-fn trickler(access: &BrokerAccess, number: u32, requests: u32, rng: &mut Rng) -> Result<String, Error> {
+fn trickler(access: &BrokerAccess, number: u32, requests: u32, rng: &mut Rng) -> Result<String> {
     let mut connection = access.connect(&format!("{TRICKLER}-{number}"))?;
     let mut value = vec![0; rng.usize(500..=20_000)];
     let (pieces, time_ms) = (rng.u32(2..=12), rng.u64(150..=600));
     for _ in 0..requests {
-        access.interrupt.check()?;
+        interrupt().check()?;
         rng.fill(&mut value);
         let frame = connection.frame(&Request::produce(TOPIC, 0, 1, &[&value]));
         trickle(&connection.stream, &frame, pieces, Duration::from_millis(time_ms))?;
@@ -69,10 +73,8 @@ pub(super) const HEAD_OF_LINE: Fault = Fault {
     prepare: |bed, _, rng| bed.create_filled_topic(SILENT, &[], (0, 0), rng),
     inject: |window| {
         let (clients, rounds) = (window.rng.u32(1..=3), window.rng.u32(2..=4));
-        let parameters =
-            with_clients(window, clients, |access, number, rng| sharer(access, number, rounds, rng))?;
-        let proof = Proof::Counted((clients * rounds) as usize, "fetches that were waited behind");
-        Ok(Injection { parameters, proof })
+        with_clients(window, clients, |access, number, rng| sharer(access, number, rounds, rng))?;
+        Ok(Proof::Counted((clients * rounds) as usize, "fetches that were waited behind"))
     },
     ..Fault::DEFAULT
 };
@@ -82,12 +84,12 @@ const SHARER: &str = "sharer";
 const SILENT: &str = "silent";
 
 /// Sends a fetch that waits and some batches right behind it, so many times, and says how.
-fn sharer(access: &BrokerAccess, number: u32, rounds: u32, rng: &mut Rng) -> Result<String, Error> {
+fn sharer(access: &BrokerAccess, number: u32, rounds: u32, rng: &mut Rng) -> Result<String> {
     let mut connection = access.connect(&format!("{SHARER}-{number}"))?;
     let (wait_ms, behind) = (rng.u32(200..=600), rng.u32(1..=4));
     let mut value = vec![0; rng.usize(100..=2_000)];
     for _ in 0..rounds {
-        access.interrupt.check()?;
+        interrupt().check()?;
         connection.send(&Request::fetch(SILENT, 0, 0, 1 << 10, wait_ms))?;
         for _ in 0..behind {
             rng.fill(&mut value);
@@ -96,21 +98,22 @@ fn sharer(access: &BrokerAccess, number: u32, rounds: u32, rng: &mut Rng) -> Res
         for _ in 0..=behind {
             connection.receive()?;
         }
-        access.interrupt.sleep(Duration::from_millis(50))?;
+        interrupt().sleep(Duration::from_millis(50))?;
     }
     Ok(format!("{behind} produce request(s) behind a fetch that waits {wait_ms} ms"))
 }
 
-/// Runs clients in parallel, each with a number from 1 on and a generator; returns what they say.
+/// Runs clients in parallel, each with a number from 1 on and a generator, which say what they drew.
 fn with_clients(
     window: &mut OpenWindow<'_>,
     count: u32,
-    run: impl Fn(&BrokerAccess, u32, &mut Rng) -> Result<String, Error> + Sync,
-) -> Result<String, Error> {
+    run: impl Fn(&BrokerAccess, u32, &mut Rng) -> Result<String> + Sync,
+) -> Result<()> {
     let clients: Vec<(u32, Rng)> = (1..=count).map(|number| (number, window.rng.fork())).collect();
     let access = window.bed.access();
     let said = in_parallel(clients, |(number, mut rng)| run(&access, number, &mut rng));
-    Ok(said.into_iter().collect::<Result<Vec<String>, Error>>()?.join("; ") + "; beside")
+    window.parameters = said.into_iter().collect::<Result<Vec<String>>>()?.join("; ") + "; beside";
+    Ok(())
 }
 
 /// A consumer that reads its responses a little at a time, with a small receive window: the broker has written the
@@ -131,21 +134,19 @@ pub(super) const SLOW_READER: Fault = Fault {
         let (bytes, time_ms) = (rng.u32(1_500..=4_000) << 10, rng.u64(300..=900));
         let piece = rng.u32(16..=64) << 10;
         let pause = Duration::from_millis(time_ms) / (bytes / piece).max(1);
-        let stream = connect_with_small_window(bed.address(), window_bytes)?;
+        let stream = connect_with_small_window(bed.broker.listener(), window_bytes)?;
         let mut connection = Connection::over(stream, READER)?;
         let mut read = 0;
         for _ in 0..requests {
-            bed.interrupt.check()?;
+            interrupt().check()?;
             connection.send(&Request::fetch(BULK, 0, 0, bytes, 100))?;
             read += usize::from(sip(&connection.stream, piece as usize, pause)? > bytes as usize / 2);
         }
-        Ok(Injection {
-            parameters: format!(
-                "{requests} responses of {bytes} B read {piece} B at a time over about {time_ms} ms, receive buffer \
+        window.parameters = format!(
+            "{requests} responses of {bytes} B read {piece} B at a time over about {time_ms} ms, receive buffer \
                  {window_bytes} B; beside"
-            ),
-            proof: Proof::Counted(read, "responses read slowly"),
-        })
+        );
+        Ok(Proof::Counted(read, "responses read slowly"))
     },
     ..Fault::DEFAULT
 };
@@ -176,10 +177,9 @@ pub(super) const TWO_CAUSES: Fault = Fault {
         window.bed.slow_down(Slow::JournalWrites, held_ms, 2_800, held_ms)?;
         let trickled = client.stop()??;
         let held = window.bed.held_back()?;
-        Ok(Injection {
-            parameters: format!("journal writes +{held_ms} ms, {trickled} requests in {trickle_ms} ms each"),
-            proof: Proof::Counted(held.min(trickled), "writes held back and requests trickled"),
-        })
+        window.parameters =
+            format!("journal writes +{held_ms} ms, {trickled} requests in {trickle_ms} ms each");
+        Ok(Proof::Counted(held.min(trickled), "writes held back and requests trickled"))
     },
     ..Fault::DEFAULT
 };
@@ -194,7 +194,7 @@ fn trickle_until(
     time: Duration,
     mut rng: Rng,
     over: &AtomicBool,
-) -> Result<usize, Error> {
+) -> Result<usize> {
     let mut sent = 0;
     let mut value = [0; 1200];
     while !over.load(Ordering::Relaxed) {
@@ -219,14 +219,10 @@ pub(super) const LOSSY_LINK: Fault = Fault {
     threshold_ms: (60, 120),
     truths: || vec![Truth::of(&["slow-client"]).through(&["slow-client"]).client(FAR).api("PRODUCE")],
     configure: |options, tools, _| {
-        let network = Network::make(&options.site.clone().unwrap_or_default(), BROKER)?;
+        let network = Network::make(prepared(options.site.as_ref())?, BROKER)?;
         options.join(&network, BROKER)?;
         options.port = Some(9092);
         tools.network = Some(network);
-        Ok(())
-    },
-    connect: |bed, tools| {
-        bed.clients = prepared(tools.network.as_ref())?.clients();
         Ok(())
     },
     inject: |window| {
@@ -234,14 +230,12 @@ pub(super) const LOSSY_LINK: Fault = Fault {
         let (rate_kbit, queue_bytes) = (window.rng.u32(4_000..=10_000), window.rng.u32(10_000..=20_000));
         let length_ms = window.rng.u64(2_500..=3_500);
         network.limit(BROKER, Way::ToHost, Limit { rate_kbit, burst_bytes: 5_000, queue_bytes })?;
-        window.bed.sleep(Duration::from_millis(length_ms))?;
+        interrupt().sleep(Duration::from_millis(length_ms))?;
         let dropped = network.dropped(BROKER, Way::ToHost)?;
         network.free(BROKER, Way::ToHost)?;
         window.stop_load()?;
-        Ok(Injection {
-            parameters: format!("{rate_kbit} kbit/s with a queue of {queue_bytes} B for {length_ms} ms"),
-            proof: Proof::Counted(dropped as usize, "packets dropped on their way to the broker"),
-        })
+        window.parameters = format!("{rate_kbit} kbit/s with a queue of {queue_bytes} B for {length_ms} ms");
+        Ok(Proof::Counted(dropped as usize, "packets dropped on their way to the broker"))
     },
     ..Fault::DEFAULT
 };
@@ -259,5 +253,77 @@ fn far_load(rng: &mut Rng) -> Traffic {
         record_bytes: rng.u32(20_000..=60_000),
         in_flight: 1,
         ..standard_load(rng)
+    }
+}
+
+pub(super) const FOLLOWER_DELAY: Fault = Fault {
+    name: "follower-delayed",
+    story: "one of two followers is halted, or its link is thin",
+    topic_brokers: &[1, 2, 3],
+    load: |rng| Traffic { acks: -1, ..standard_load(rng) },
+    threshold_ms: (40, 100),
+    truths: || vec![Truth::of(&["replication-wait"]).through(&["replication-wait"]).client(TOPIC)],
+    configure: |options, tools, _| {
+        let network = Network::make(prepared(options.site.as_ref())?, CLUSTER_SIZE)?;
+        join_cluster(options, &network, 1)?;
+        tools.network = Some(network);
+        Ok(())
+    },
+    connect: |bed, tools| {
+        let network = prepared(tools.network.as_ref())?;
+        for number in [2, 3] {
+            let mut options = BrokerOptions::of_site(&bed.site, &format!("broker-{number}"))?;
+            join_cluster(&mut options, network, number)?;
+            let log = options.directory.join("stops.log");
+            options.jvm_arguments.push(pauses_argument(&log));
+            tools.follower_logs.push(log);
+            tools.followers.push(Broker::start(&bed.kafka, options)?);
+        }
+        Ok(())
+    },
+    inject: |window| {
+        let OpenWindow { tools, rng, .. } = window;
+        let network = prepared(tools.network.as_ref())?;
+        let (number, times) = (rng.u8(2..=3), rng.u32(2..=3));
+        let held = Duration::from_millis(rng.u64(200..=600));
+        let is_halted = rng.bool();
+        let follower = prepared(tools.followers.get(usize::from(number) - 2))?.pid;
+        for _ in 0..times {
+            if is_halted {
+                let _halted = StoppedProcess::new(follower)?;
+                interrupt().sleep(held)?;
+            } else {
+                network.limit(number, Way::ToHost, THIN)?;
+                interrupt().sleep(held)?;
+                network.free(number, Way::ToHost)?;
+            }
+            interrupt().sleep(Duration::from_millis(rng.u64(200..=500)))?;
+        }
+        let how = if is_halted { "halted" } else { "behind a link of 64 kbit/s" };
+        window.parameters = format!("broker {number} {how} {times} times for {held:?}; acks=all");
+        Ok(Proof::SlowRequests)
+    },
+    observations: |tools| {
+        let logs = tools.follower_logs.iter().map(|log| Ok(Observation::by_follower(&pauses(log)?)));
+        Ok(logs.collect::<Result<Vec<_>>>()?.concat())
+    },
+    ..Fault::DEFAULT
+};
+
+/// Next to nothing passes; what waits is not lost, so that TCP goes on as soon as the limit is gone.
+const THIN: Limit = Limit { rate_kbit: 64, burst_bytes: 2_000, queue_bytes: 4 << 20 };
+
+/// A halted process; goes on when dropped.
+struct StoppedProcess(u32);
+
+impl StoppedProcess {
+    fn new(pid: u32) -> Result<Self> {
+        send(pid, Signal::STOP).map(|()| Self(pid))
+    }
+}
+
+impl Drop for StoppedProcess {
+    fn drop(&mut self) {
+        let _ = send(self.0, Signal::CONT);
     }
 }

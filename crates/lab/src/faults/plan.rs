@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use super::broker::Codec;
 use super::ground_truth::Observation;
-use super::test_bed::TestBed;
+use super::test_bed::{SETTLE, TestBed};
 use crate::broker::{Broker, BrokerOptions};
-use crate::cgroup::Cgroup;
 use crate::client::{Answer, Running, Topic, Traffic, now_ns};
-use crate::cpu_hogs::CpuHogs;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::experiment::setup::pairs;
+use crate::host::{Cgroup, CpuHogs};
 use crate::jvm::Jvm;
 use crate::kafka;
 use crate::net::Network;
+use crate::session::interrupt;
 use crate::volume::{Extent, FileSystem};
 
 /// The topic that the load writes to.
@@ -53,18 +53,18 @@ pub(super) struct Fault {
     /// Which requests must be blamed on what; the first that fits a request counts. Nothing where nothing is injected.
     pub(super) truths: fn() -> Vec<Truth>,
     /// Changes how the broker is started. Numbers drawn here hold for all windows.
-    pub(super) configure: fn(&mut BrokerOptions, &mut Tools, &mut Rng) -> Result<(), Error>,
+    pub(super) configure: fn(&mut BrokerOptions, &mut Tools, &mut Rng) -> Result<()>,
     /// Prepares the clients' network, before anything is sent.
-    pub(super) connect: fn(&mut TestBed, &mut Tools) -> Result<(), Error>,
+    pub(super) connect: fn(&mut TestBed, &mut Tools) -> Result<()>,
     /// Makes further topics, fills them, starts what else is needed: nothing of it is recorded.
-    pub(super) prepare: fn(&mut TestBed, &mut Tools, &mut Rng) -> Result<(), Error>,
+    pub(super) prepare: fn(&mut TestBed, &mut Tools, &mut Rng) -> Result<()>,
     /// Prepares one window, before its load starts.
-    pub(super) prepare_window: fn(&mut TestBed, &mut Tools, &mut Rng) -> Result<(), Error>,
+    pub(super) prepare_window: fn(&mut TestBed, &mut Tools, &mut Rng) -> Result<()>,
     /// Injects it once beside the load and takes it back; returns when the last operation that it held up has ended.
-    pub(super) inject: fn(&mut OpenWindow<'_>) -> Result<Injection, Error>,
+    pub(super) inject: fn(&mut OpenWindow<'_>) -> Result<Proof>,
     /// What others than brokerscope observed since [`Fault::prepare`] that was not injected. What the broker's own JVM
     /// logged is known of every fault.
-    pub(super) observations: fn(&Tools) -> Result<Vec<Observation>, Error>,
+    pub(super) observations: fn(&Tools) -> Result<Vec<Observation>>,
 }
 
 impl Fault {
@@ -85,7 +85,7 @@ impl Fault {
         connect: |_, _| Ok(()),
         prepare: |_, _, _| Ok(()),
         prepare_window: |_, _, _| Ok(()),
-        inject: |_| Ok(Injection { parameters: String::new(), proof: Proof::Slowest }),
+        inject: |_| Ok(Proof::Slowest),
         observations: |_| Ok(Vec::new()),
     };
 
@@ -95,13 +95,12 @@ impl Fault {
     }
 
     /// Makes the load's topic.
-    pub(super) fn create_topic(&self, bed: &TestBed) -> Result<(), Error> {
+    pub(super) fn create_topic(&self, bed: &TestBed) -> Result<()> {
         bed.create_topic(&Topic {
             name: TOPIC.to_owned(),
             partitions: MAX_PARTITIONS,
             brokers: self.topic_brokers.to_vec(),
             configs: pairs(self.topic_configs),
-            ..Topic::default()
         })
     }
 }
@@ -128,7 +127,7 @@ pub(super) struct Tools {
 ///
 /// # Errors
 /// Where it was not.
-pub(super) fn prepared<T>(made: Option<&T>) -> Result<&T, Error> {
+pub(super) fn prepared<T>(made: Option<&T>) -> Result<&T> {
     made.ok_or_else(|| Error::Unusable("the fault was not prepared".to_owned()))
 }
 
@@ -140,15 +139,10 @@ pub(super) struct OpenWindow<'a> {
     pub(super) traffic: &'a Traffic,
     pub(super) start_ns: i64,
     pub(super) threshold_ms: u64,
-    load: Option<Running>,
-    answers: Vec<Answer>,
-}
-
-/// What was injected.
-pub(super) struct Injection {
     /// What was drawn, for people: `journal writes +213 ms for 2.4 s`.
     pub(super) parameters: String,
-    pub(super) proof: Proof,
+    load: Option<Running>,
+    answers: Vec<Answer>,
 }
 
 /// What shows that it was injected.
@@ -172,7 +166,7 @@ impl OpenWindow<'_> {
     }
 
     /// Ends the load, when all that was sent is answered.
-    pub(super) fn stop_load(&mut self) -> Result<(), Error> {
+    pub(super) fn stop_load(&mut self) -> Result<()> {
         self.load.take().map_or(Ok(()), |load| load.stop().map(|answers| self.answers = answers))
     }
 
@@ -184,25 +178,20 @@ impl OpenWindow<'_> {
 
 /// Injects a fault once, with the load that it needs; returns when the broker is well again, after a short stretch of load
 /// without the fault.
-pub(super) fn inject(
-    fault: &Fault,
-    tools: &mut Tools,
-    bed: &mut TestBed,
-    rng: &mut Rng,
-) -> Result<Window, Error> {
+pub(super) fn inject(fault: &Fault, tools: &mut Tools, bed: &mut TestBed, rng: &mut Rng) -> Result<Window> {
     let traffic = (fault.load)(rng);
     let (least, most) = fault.threshold_ms;
     let mut threshold_ms = rng.u64(least..=most);
     (fault.prepare_window)(bed, tools, rng)?;
     let load = Some(bed.produce(&traffic, rng)?);
-    bed.settle()?;
+    interrupt().sleep(SETTLE)?;
     bed.held_back()?;
     let start_ns = now_ns();
-    let (traffic, answers) = (&traffic, Vec::new());
-    let mut open = OpenWindow { bed, tools, rng, traffic, start_ns, threshold_ms, load, answers };
-    let Injection { parameters, proof } = (fault.inject)(&mut open)?;
+    let (traffic, parameters, answers) = (&traffic, String::new(), Vec::new());
+    let mut open = OpenWindow { bed, tools, rng, traffic, start_ns, threshold_ms, parameters, load, answers };
+    let proof = (fault.inject)(&mut open)?;
     let end_ns = now_ns();
-    open.bed.settle()?;
+    interrupt().sleep(SETTLE)?;
     let held = open.bed.held_back()?;
     open.stop_load()?;
     let (count, what) = match proof {
@@ -214,7 +203,7 @@ pub(super) fn inject(
             (open.answers.len(), "requests answered")
         }
     };
-    let parameters = [parameters, describe(traffic)].map(|part| part.trim().to_owned());
+    let parameters = [open.parameters, describe(traffic)].map(|part| part.trim().to_owned());
     let window = Window {
         start_ns,
         end_ns,

@@ -1,16 +1,17 @@
 //! What is kept of a run: its windows, so that its recording can be explained and scored again, and its score.
 
+use std::fmt::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::Run;
 use super::ground_truth::Observation;
 use super::plan::Window;
-use super::run::Run;
-use super::score::{Score, score};
-use crate::error::Error;
+use super::score::{Score, percent, score};
+use crate::error::Result;
 use crate::files;
-use crate::observer::Observer;
+use crate::session::Observer;
 
 /// The recording, in a run's directory.
 pub(super) const RECORDING: &str = "recording";
@@ -75,7 +76,7 @@ impl FaultResult {
     }
 
     /// Has the recording explained, and scores that.
-    pub(super) fn explained_again(mut self, directory: &Path, observer: &Observer) -> Result<Self, Error> {
+    pub(super) fn explained_again(mut self, directory: &Path, observer: &Observer) -> Result<Self> {
         let verdicts = directory.join(VERDICTS);
         let lowest = self.windows.iter().map(|window| window.threshold_ms).min();
         let said =
@@ -97,5 +98,160 @@ impl FaultResult {
             (None, Some(failure)) => format!("failed: {failure}"),
             (None, None) => "not scored".to_owned(),
         }
+    }
+}
+
+/// What is asked of the requests' verdicts, in per cent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Of each fault.
+    each: f64,
+    /// Of all.
+    overall: f64,
+    /// So many of a fault's may be wrong, no matter what share that is, where one is right: a window may have three requests.
+    forgiven: u64,
+}
+
+impl Bounds {
+    /// What the project wants to reach.
+    pub(super) const WANTED: Self = Self { each: 95.0, overall: 98.0, forgiven: 0 };
+    /// Of one window of each, with some tens of requests or fewer, on a machine that may do other things.
+    pub(super) const SHORT: Self = Self { each: 75.0, overall: 90.0, forgiven: 1 };
+}
+
+/// A target, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Target {
+    /// What it asks for.
+    pub(super) what: String,
+    /// What was found.
+    pub(super) found: String,
+    pub(super) reached: bool,
+}
+
+/// All of them.
+pub(super) fn targets(results: &[FaultResult], bounds: Bounds) -> Vec<Target> {
+    let Bounds { overall, .. } = bounds;
+    let mut targets: Vec<Target> = results.iter().map(|result| of_fault(result, bounds)).collect();
+    let sum = |of: fn(&super::score::Score) -> u64| -> u64 {
+        results.iter().filter_map(|result| result.score.as_ref()).map(of).sum()
+    };
+    let (right, victims) = (sum(|score| score.right), sum(|score| score.victims));
+    if victims > 0 {
+        targets.push(Target {
+            what: format!("all faults: at least {overall:.0} % right"),
+            found: format!("{right} of {victims} requests, {:.1} %", percent(right, victims)),
+            reached: percent(right, victims) >= overall,
+        });
+    }
+    let wrong_exact = sum(|score| score.wrong_exact);
+    targets.push(Target {
+        what: "no verdict that is wrong and exact".to_owned(),
+        found: wrong_exact.to_string(),
+        reached: wrong_exact == 0,
+    });
+    targets
+}
+
+fn of_fault(result: &FaultResult, Bounds { each, forgiven, .. }: Bounds) -> Target {
+    let Some(score) = &result.score else {
+        let what = format!("{}: runs to its end", result.fault);
+        return Target { what, found: result.in_short(), reached: false };
+    };
+    if is_quiet(result) {
+        let (given, observed, without) =
+            (score.spurious_count(), score.observed_outside_count(), score.unexplained);
+        return Target {
+            what: format!("{}: no request is given a cause that nothing else shows", result.fault),
+            found: format!(
+                "{given} of its {} slowest ({observed} were given a cause that the JVM's log or the kernel's statistics show, \
+                 {without} none; {} took 100 ms, which is slow by default)",
+                given + observed + without,
+                score.slow_by_default
+            ),
+            reached: given == 0
+                && given + observed + without > 0
+                && result.windows.len() == result.seeds as usize,
+        };
+    }
+    let not_injected = result.not_injected().count();
+    let idle = score.of_windows.iter().filter(|requests| **requests == 0).count();
+    let is_forgiven = score.right > 0 && score.victims.saturating_sub(score.right) <= forgiven;
+    let is_enough = score.right_percent() >= each || is_forgiven;
+    let mut found = format!("{} of {} requests, {:.1} %", score.right, score.victims, score.right_percent());
+    for (count, what) in [(not_injected, "not injected"), (idle, "without a slow request")] {
+        if count > 0 {
+            let _ = write!(found, "; {count} of {} windows {what}", result.windows.len());
+        }
+    }
+    Target {
+        what: format!("{}: at least {each:.0} % right, every window injected and felt", result.fault),
+        found,
+        reached: is_enough && not_injected + idle == 0,
+    }
+}
+
+/// Whether nothing was meant to be injected.
+pub(super) fn is_quiet(result: &FaultResult) -> bool {
+    !result.windows.is_empty() && result.windows.iter().all(|window| window.truths.is_empty())
+}
+
+#[cfg(test)]
+mod targets_tests {
+    use super::*;
+    use crate::faults::plan::{Truth, Window};
+    use crate::faults::score::Score;
+
+    fn missed(results: &[FaultResult]) -> usize {
+        missed_of(results, Bounds::WANTED)
+    }
+
+    fn missed_of(results: &[FaultResult], bounds: Bounds) -> usize {
+        targets(results, bounds).iter().filter(|target| !target.reached).count()
+    }
+
+    fn result(right: u64, victims: u64) -> FaultResult {
+        let window = Window { truths: vec![Truth::of(&["x"])], ..Window::default() };
+        let score = Score { right, victims, of_windows: vec![victims], ..Score::default() };
+        FaultResult { seeds: 1, windows: vec![window], score: Some(score), ..FaultResult::default() }
+    }
+
+    #[test]
+    fn faults_the_whole_and_exactness_are_targets() {
+        assert_eq!(missed(&[result(95, 100)]), 1, "the whole");
+        assert_eq!(missed(&[result(99, 100), result(94, 100)]), 2);
+        assert_eq!(missed(&[result(100, 100)]), 0);
+        assert_eq!(missed_of(&[result(92, 100)], Bounds::SHORT), 0);
+        assert_eq!(missed_of(&[result(70, 100), result(900, 900)], Bounds::SHORT), 1);
+        assert_eq!(missed_of(&[result(2, 3), result(90, 90)], Bounds::SHORT), 0);
+        assert_eq!(missed_of(&[result(0, 1), result(90, 90)], Bounds::SHORT), 1);
+        assert_eq!(missed(&[result(2, 3), result(900, 900)]), 1);
+        let mut odd = result(100, 100);
+        odd.score.as_mut().unwrap().wrong_exact = 1;
+        assert_eq!(missed(&[odd]), 1);
+    }
+
+    #[test]
+    fn a_window_that_nobody_felt_or_that_was_not_injected_misses() {
+        let mut idle = result(100, 100);
+        idle.windows.push(idle.windows[0].clone());
+        idle.score.as_mut().unwrap().of_windows.push(0);
+        assert_eq!(missed(&[idle]), 1);
+        let mut failed = result(100, 100);
+        failed.windows[0].failure = Some("no".to_owned());
+        assert_eq!(missed(&[failed]), 1);
+        assert_eq!(missed(&[FaultResult::default()]), 1, "no score");
+    }
+
+    #[test]
+    fn a_quiet_run_may_blame_nothing_that_nothing_else_shows() {
+        let mut quiet = result(0, 0);
+        quiet.windows[0].truths.clear();
+        assert_eq!(missed(&[quiet.clone()]), 1, "nobody was slow");
+        quiet.score.as_mut().unwrap().observed_outside.insert("gc-pause".to_owned(), 1);
+        quiet.score.as_mut().unwrap().unexplained = 1;
+        assert_eq!(missed(&[quiet.clone()]), 0);
+        quiet.score.as_mut().unwrap().spurious.insert("gc-pause".to_owned(), 1);
+        assert_eq!(missed(&[quiet]), 1);
     }
 }

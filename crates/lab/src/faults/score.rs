@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::ground_truth::{Observation, observed_ns};
 use super::plan::{Truth, Window};
 use super::result::FaultResult;
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// The name for no cause.
 pub(super) const UNOBSERVED: &str = "unobserved";
@@ -111,7 +111,7 @@ const AFTERWARDS_NS: i64 = 500_000_000;
 ///
 /// # Errors
 /// [`Error::Unusable`] where a line is none.
-pub(super) fn score(said: &str, of: &FaultResult) -> Result<Score, Error> {
+pub(super) fn score(said: &str, of: &FaultResult) -> Result<Score> {
     let FaultResult { windows, observed, others, .. } = of;
     let mut score = Score { of_windows: vec![0; windows.len()], ..Score::default() };
     for line in said.lines() {

@@ -8,16 +8,16 @@ use fastrand::Rng;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::plan::{Fault, Tools, VolumeKind};
-use crate::background::on_own_thread;
 use crate::broker::{Broker, BrokerOptions};
 use crate::client::{Connection, Request, Running, Topic, Traffic, create_topic};
-use crate::device::{DeviceOptions, Direction};
-use crate::error::Error;
+use crate::device::Direction;
+use crate::error::{Error, Result};
 use crate::experiment::setup::pairs;
 use crate::jvm::{Pause, pauses, pauses_argument};
 use crate::kafka::Kafka;
 use crate::net::Place;
-use crate::session::{Interrupt, Session};
+use crate::process::on_own_thread;
+use crate::session::interrupt;
 use crate::site::Site;
 use crate::volume::{Volume, VolumeOptions};
 
@@ -28,19 +28,16 @@ const WARM_UP: Duration = Duration::from_secs(4);
 /// The same of a broker that has been warmed up before, for a load of another kind.
 const WARM_UP_AGAIN: Duration = Duration::from_secs(1);
 /// How long load runs before and after a fault.
-const SETTLE: Duration = Duration::from_millis(600);
+pub(super) const SETTLE: Duration = Duration::from_millis(600);
 
 /// A broker that faults are injected on. Fields are dropped in their order.
 pub(super) struct TestBed {
     /// The broker that is recorded.
     pub(super) broker: Broker,
     volume: Option<Volume>,
-    /// The network namespace of its clients: the lab's own, unless a fault says otherwise.
-    pub(super) clients: Place,
     /// The processor that belongs to the broker, which its clients keep off.
     pub(super) broker_cpu: Option<usize>,
     pub(super) kafka: Kafka,
-    pub(super) interrupt: Interrupt,
     pub(super) site: Site,
     /// The JVM's log of its pauses, not on what is slowed.
     pauses: PathBuf,
@@ -61,42 +58,33 @@ pub(super) enum Slow {
 impl TestBed {
     /// Sets up what `fault` declares, on this volume.
     pub(super) fn set_up(
-        Session { interrupt, steps, .. }: &Session,
         (fault, tools): (&Fault, &mut Tools),
         volume: Option<VolumeKind>,
         seed: u64,
         rng: &mut Rng,
-    ) -> Result<Self, Error> {
-        let kafka = Kafka::prepare(fault.kafka, *steps)?;
+    ) -> Result<Self> {
+        let kafka = Kafka::prepare(fault.kafka)?;
         let site = Site::claim()?;
         let prepare = |VolumeKind { file_system, mount_options }| {
-            let device = DeviceOptions { size_bytes: VOLUME_BYTES, seed };
-            let mount_options = mount_options.to_owned();
-            Volume::prepare(&site, &VolumeOptions { device, file_system, mount_options })
+            Volume::prepare(&site, &VolumeOptions::new(file_system, mount_options, VOLUME_BYTES, seed))
         };
         let volume = volume.map(prepare).transpose()?;
-        interrupt.check()?;
-        let mut options = BrokerOptions::of_site(&site, "broker", interrupt)?;
+        interrupt().check()?;
+        let mut options = BrokerOptions::of_site(&site, "broker")?;
         options.log_dir = volume.as_ref().map(|volume| volume.directory().join("data"));
         let pauses = options.directory.join("pauses.log");
         options.jvm_arguments.push(pauses_argument(&pauses));
         options.properties = pairs(fault.properties);
         (fault.configure)(&mut options, tools, rng)?;
         let broker = Broker::start(&kafka, options)?;
-        let (clients, interrupt) = (Place::own(), interrupt.clone());
-        Ok(Self { broker, volume, clients, broker_cpu: None, kafka, interrupt, site, pauses, is_warm: false })
-    }
-
-    /// The broker's listener.
-    pub(super) fn address(&self) -> SocketAddr {
-        self.broker.listener()
+        Ok(Self { broker, volume, broker_cpu: None, kafka, site, pauses, is_warm: false })
     }
 
     /// The file system beneath the broker.
     ///
     /// # Errors
     /// Where the fault declared none.
-    pub(super) fn volume(&mut self) -> Result<&mut Volume, Error> {
+    pub(super) fn volume(&mut self) -> Result<&mut Volume> {
         self.volume.as_mut().ok_or_else(|| Error::Unusable("this fault has no volume".to_owned()))
     }
 
@@ -106,12 +94,12 @@ impl TestBed {
     }
 
     /// When the broker's JVM paused, by its own log.
-    pub(super) fn pauses(&self) -> Result<Vec<Pause>, Error> {
+    pub(super) fn pauses(&self) -> Result<Vec<Pause>> {
         pauses(&self.pauses)
     }
 
     /// Makes operations of the device take so much longer from now on.
-    pub(super) fn delay(&mut self, slow: Slow, ms: u64) -> Result<(), Error> {
+    pub(super) fn delay(&mut self, slow: Slow, ms: u64) -> Result<()> {
         let volume = self.volume()?;
         match slow {
             Slow::JournalWrites => volume.inject_journal_delay(ms, ms),
@@ -121,26 +109,20 @@ impl TestBed {
     }
 
     /// Makes the device quick again; what is held back already stays so.
-    pub(super) fn clear_delays(&mut self) -> Result<(), Error> {
+    pub(super) fn clear_delays(&mut self) -> Result<()> {
         self.volume()?.device().clear()
     }
 
     /// Slows operations of the device by `ms` for `length_ms`; returns `after_ms` later.
-    pub(super) fn slow_down(
-        &mut self,
-        slow: Slow,
-        ms: u64,
-        length_ms: u64,
-        after_ms: u64,
-    ) -> Result<(), Error> {
+    pub(super) fn slow_down(&mut self, slow: Slow, ms: u64, length_ms: u64, after_ms: u64) -> Result<()> {
         self.delay(slow, ms)?;
-        self.sleep(Duration::from_millis(length_ms))?;
+        interrupt().sleep(Duration::from_millis(length_ms))?;
         self.clear_delays()?;
-        self.sleep(Duration::from_millis(after_ms))
+        interrupt().sleep(Duration::from_millis(after_ms))
     }
 
     /// How many of the device's reads and writes were held back since the last call; none without a device.
-    pub(super) fn held_back(&mut self) -> Result<usize, Error> {
+    pub(super) fn held_back(&mut self) -> Result<usize> {
         let Some(volume) = &mut self.volume else { return Ok(0) };
         let served = volume.device().trace()?;
         Ok(served.iter().filter(|served| served.held_ms > 0).count())
@@ -151,30 +133,19 @@ impl TestBed {
         self.broker.log_dir.join(format!("{topic}-{partition}"))
     }
 
-    /// Sleeps, unless interrupted.
-    pub(super) fn sleep(&self, time: Duration) -> Result<(), Error> {
-        self.interrupt.sleep(time)
-    }
-
-    /// Load without a fault, before and after.
-    pub(super) fn settle(&self) -> Result<(), Error> {
-        self.sleep(SETTLE)
-    }
-
     /// For clients on other threads.
     pub(super) fn access(&self) -> BrokerAccess {
-        let (address, place) = (self.address(), self.clients.clone());
-        BrokerAccess { address, place, interrupt: self.interrupt.clone() }
+        BrokerAccess { address: self.broker.listener(), place: self.broker.options.clients.clone() }
     }
 
     /// Connects as a client.
-    pub(super) fn connect(&self, client_id: &str) -> Result<Connection, Error> {
+    pub(super) fn connect(&self, client_id: &str) -> Result<Connection> {
         self.access().connect(client_id)
     }
 
     /// Makes a topic, if it is not there, and waits until the broker leads its partitions.
-    pub(super) fn create_topic(&self, topic: &Topic) -> Result<(), Error> {
-        create_topic(&mut self.connect("lab-admin")?, topic, &self.interrupt)
+    pub(super) fn create_topic(&self, topic: &Topic) -> Result<()> {
+        create_topic(&mut self.connect("lab-admin")?, topic)
     }
 
     /// Makes a topic of one partition with these settings, and fills it with so many batches of so many bytes.
@@ -184,7 +155,7 @@ impl TestBed {
         configs: &[(&str, &str)],
         (batches, bytes): (usize, usize),
         rng: &mut Rng,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let (name, configs) = (name.to_owned(), pairs(configs));
         self.create_topic(&Topic { name: name.clone(), partitions: 1, configs, ..Topic::default() })?;
         let mut connection = self.connect("filler")?;
@@ -197,22 +168,22 @@ impl TestBed {
     }
 
     /// Starts producers.
-    pub(super) fn produce(&self, traffic: &Traffic, rng: &mut Rng) -> Result<Running, Error> {
-        let (address, clients) = (self.address(), &self.clients);
+    pub(super) fn produce(&self, traffic: &Traffic, rng: &mut Rng) -> Result<Running> {
+        let (address, clients) = (self.broker.listener(), &self.broker.options.clients);
         off_cpu(self.broker_cpu, || clients.within(|| traffic.start(address, rng)))??
     }
 
     /// Has the broker compile what it needs for this kind of load.
-    pub(super) fn warm_up(&mut self, traffic: &Traffic, rng: &mut Rng) -> Result<(), Error> {
+    pub(super) fn warm_up(&mut self, traffic: &Traffic, rng: &mut Rng) -> Result<()> {
         let running = self.produce(traffic, rng)?;
-        self.sleep(if self.is_warm { WARM_UP_AGAIN } else { WARM_UP })?;
+        interrupt().sleep(if self.is_warm { WARM_UP_AGAIN } else { WARM_UP })?;
         self.is_warm = true;
         running.stop().map(drop)
     }
 }
 
 /// Starts clients where the broker is not: threads inherit where their parent may run.
-fn off_cpu<T: Send>(cpu: Option<usize>, start: impl FnOnce() -> T + Send) -> Result<T, Error> {
+fn off_cpu<T: Send>(cpu: Option<usize>, start: impl FnOnce() -> T + Send) -> Result<T> {
     let Some(cpu) = cpu else { return Ok(start()) };
     let leave = || -> rustix::io::Result<()> {
         let mut allowed: CpuSet = sched_getaffinity(None)?;
@@ -232,13 +203,12 @@ fn off_cpu<T: Send>(cpu: Option<usize>, start: impl FnOnce() -> T + Send) -> Res
 pub(super) struct BrokerAccess {
     address: SocketAddr,
     place: Place,
-    pub(super) interrupt: Interrupt,
 }
 
 impl BrokerAccess {
     /// Connects, unless interrupted.
-    pub(super) fn connect(&self, client_id: &str) -> Result<Connection, Error> {
-        self.interrupt.check()?;
+    pub(super) fn connect(&self, client_id: &str) -> Result<Connection> {
+        interrupt().check()?;
         self.place.within(|| Connection::open(self.address, client_id))?
     }
 }

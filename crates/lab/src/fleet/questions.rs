@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::tier_state::{CleanupResult, FILE, PARTITIONS, TOPIC};
-use crate::error::Error;
-use crate::observer::Observer;
-use crate::session::print;
+use crate::error::Result;
+use crate::session;
+use crate::session::{Observer, print};
 
 /// What was seen while the brokers ran, and where it is.
 pub(super) struct FleetData {
@@ -37,7 +37,7 @@ pub(super) struct Operator<'a> {
 
 impl Operator<'_> {
     /// Asks all questions, shows the answers, and says of each whether it names what was injected; how many do not.
-    pub(super) fn ask_all(&self, seen: &FleetData) -> Result<usize, Error> {
+    pub(super) fn ask_all(&self, seen: &FleetData) -> Result<usize> {
         let (odd, from) = (seen.odd.as_os_str(), "--from".as_ref());
         let most = PARTITIONS.to_string();
         let fleet = self.ask("fleet", "fleet", &[seen.before.as_os_str()], &[])?;
@@ -60,30 +60,24 @@ impl Operator<'_> {
     }
 
     /// Has a command say something, shows it, and returns it as JSON; `shown` are arguments of what is shown only.
-    fn ask(
-        &self,
-        name: &str,
-        subcommand: &str,
-        arguments: &[&OsStr],
-        shown: &[&OsStr],
-    ) -> Result<String, Error> {
+    fn ask(&self, name: &str, subcommand: &str, arguments: &[&OsStr], shown: &[&OsStr]) -> Result<String> {
         let mut command = self.observer.command(subcommand);
         command.args(arguments).args(shown);
         let words = command.get_args().map(|word| word.to_string_lossy());
         let typed = words.fold("brokerscope".to_owned(), |line, word| line + " " + &word);
-        let text = self.observer.ask(command, &self.said.join(format!("{name}.txt")))?;
+        let text = session::ask(command, &self.said.join(format!("{name}.txt")))?;
         print(&format!("$ {typed}\n{text}\n"))?;
         self.as_json(name, subcommand, arguments)
     }
 
-    fn as_json(&self, name: &str, subcommand: &str, arguments: &[&OsStr]) -> Result<String, Error> {
+    fn as_json(&self, name: &str, subcommand: &str, arguments: &[&OsStr]) -> Result<String> {
         let mut command = self.observer.command(subcommand);
         command.args(arguments).args(["--format", "json"]);
-        self.observer.ask(command, &self.said.join(format!("{name}.jsonl")))
+        session::ask(command, &self.said.join(format!("{name}.jsonl")))
     }
 
     /// Whether nothing is said of brokers that are well.
-    fn ask_of_others(&self, seen: &FleetData) -> Result<Answer, Error> {
+    fn ask_of_others(&self, seen: &FleetData) -> Result<Answer> {
         for recording in &seen.well {
             let said = self.as_json("others", "files", &["--from".as_ref(), recording.as_os_str()])?;
             if let Err(told) = no_reads_without_egress(&said) {

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::kafka::Kafka;
-use crate::session::Interrupt;
+use crate::session::interrupt;
 use crate::site::Site;
 use crate::{files, process};
 
@@ -54,12 +54,7 @@ pub(super) struct CleanupResult {
 
 impl TierState {
     /// Compiles the agent, for the broker of this log dir.
-    pub(super) fn prepare(
-        kafka: &Kafka,
-        site: &Site,
-        log_dir: &Path,
-        largest_bytes: u64,
-    ) -> Result<Self, Error> {
+    pub(super) fn prepare(kafka: &Kafka, site: &Site, log_dir: &Path, largest_bytes: u64) -> Result<Self> {
         let (jar, orders) = (compile(kafka, &site.directory("agent")?)?, site.directory("orders")?);
         Ok(Self { jar, orders, log_dir: log_dir.to_owned(), largest_bytes })
     }
@@ -89,33 +84,33 @@ impl TierState {
     }
 
     /// Waits until the files are there, migrated, and looked up.
-    pub(super) fn wait_until_ready(&self, interrupt: &Interrupt) -> Result<(), Error> {
-        self.wait_for("ready", interrupt)
+    pub(super) fn wait_until_ready(&self) -> Result<()> {
+        self.wait_for("ready")
     }
 
     /// Has the broker clean up.
-    pub(super) fn clean(&self, interrupt: &Interrupt) -> Result<CleanupResult, Error> {
+    pub(super) fn clean(&self) -> Result<CleanupResult> {
         let before_bytes = self.bytes()?;
         files::write(&self.orders.join("clean"), "")?;
-        self.wait_for("cleaned", interrupt)?;
+        self.wait_for("cleaned")?;
         Ok(CleanupResult { before_bytes, after_bytes: self.bytes()? })
     }
 
     /// How large all files are.
-    pub(super) fn bytes(&self) -> Result<u64, Error> {
+    pub(super) fn bytes(&self) -> Result<u64> {
         let size =
             |path: &PathBuf| fs::metadata(path).map(|about| about.len()).map_err(Error::io("look at", path));
         self.files().iter().map(size).sum()
     }
 
-    fn wait_for(&self, said: &str, interrupt: &Interrupt) -> Result<(), Error> {
+    fn wait_for(&self, said: &str) -> Result<()> {
         let (done, failed) = (self.orders.join(said), self.orders.join("failed"));
         let ready = || match fs::read_to_string(&failed) {
             Ok(why) => Err(Error::Tool { tool: "the agent in the broker".to_owned(), said: why }),
             Err(_) => Ok(done.exists().then_some(())),
         };
         let what = format!("the broker's work on its tier state (until it is {said})");
-        interrupt.wait(AGENT_TIMEOUT, &what, ready)
+        interrupt().wait(AGENT_TIMEOUT, &what, ready)
     }
 }
 
@@ -127,13 +122,13 @@ impl CleanupResult {
 }
 
 /// A jar that a JVM takes as an agent.
-fn compile(kafka: &Kafka, directory: &Path) -> Result<PathBuf, Error> {
+fn compile(kafka: &Kafka, directory: &Path) -> Result<PathBuf> {
     let (source, manifest) = (directory.join("TierState.java"), directory.join("manifest.txt"));
     files::write(&source, SOURCE)?;
     files::write(&manifest, "Premain-Class: TierState\n")?;
     let (classes, jar) = (directory.join("classes"), directory.join("tier-state.jar"));
     let mut javac = Command::new("javac");
-    javac.args(["--release", RELEASE, "-cp"]).arg(kafka.jars().join("*")).arg("-d").arg(&classes).arg(source);
+    javac.args(["--release", RELEASE, "-cp"]).arg(kafka.jars.join("*")).arg("-d").arg(&classes).arg(source);
     process::output(&mut javac)?;
     let mut packing = Command::new("jar");
     packing.args(["--create", "--file"]).arg(&jar).arg("--manifest").arg(manifest);

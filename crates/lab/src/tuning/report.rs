@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use super::Configuration;
 use super::TuneArguments;
-use super::search::middle;
-use super::setting::Configuration;
-use super::tuning_loop::{Bench, Step, TuningLoop};
+use super::following::middle;
+use super::tuning_loop::{Bench, TuningLoop};
 use crate::experiment::Label;
 
 /// What is to be reached: this part of the best's throughput, in so many steps.
@@ -53,15 +53,10 @@ fn steps(text: &mut String, bench: &impl Bench, tuning_loop: &TuningLoop) {
             if before > 0.0 { format!("{:+.0} %", 100.0 * (after / before - 1.0)) } else { "-".to_owned() };
         let (p99, what) = (ms(step.compared.p99_after_ms), step.choice.tuned.changed_from(&step.before));
         let _ = writeln!(text, "{:>4}  {after:>10.0}  {change:>14}  {p99:>7}  {what}", number + 1);
-        reasons(text, step);
-    }
-}
-
-fn reasons(text: &mut String, step: &Step) {
-    let _ = writeln!(text, "      {}: {}", step.choice.rule, step.choice.evidence);
-    let _ = writeln!(text, "      {}", step.told());
-    for why in &step.passed_over {
-        let _ = writeln!(text, "      passed over: {why}");
+        let _ = writeln!(text, "      {}: {}\n      {}", step.choice.rule, step.choice.evidence, step.told());
+        for why in &step.passed_over {
+            let _ = writeln!(text, "      passed over: {why}");
+        }
     }
 }
 
@@ -84,12 +79,8 @@ fn search(
     arguments: &TuneArguments,
 ) {
     let (best, steps) = (&held.beyond.start, tuning_loop.steps.len());
-    let _ = writeln!(
-        text,
-        "\nThe best of these and of {} more that a search tried: {}",
-        arguments.search,
-        best.described()
-    );
+    let (more, described) = (arguments.search, best.described());
+    let _ = writeln!(text, "\nThe best of these and of {more} more that a search tried: {described}");
     let (led, found) = (middle(held.led.clone()), middle(held.found.clone()));
     let share = if found > 0.0 { led / found } else { 0.0 };
     let reached = if share >= WANTED && steps <= WANTED_STEPS { "reached" } else { "NOT reached" };
@@ -131,7 +122,7 @@ pub(super) fn labels(tuning_loop: &TuningLoop, held: Option<&SearchResult>) -> V
 
 #[cfg(test)]
 mod tests {
-    use super::super::setting::Setting;
+    use super::super::Setting;
     use super::super::tuning_loop::follow;
     use super::super::tuning_loop::tests::{MadeUp, advised, rate};
     use super::*;

@@ -3,23 +3,25 @@
 
 use serde::Deserialize;
 
-use super::advice::{Advice, Choice, Selection, choose};
-use super::setting::{Configuration, Setting};
-use crate::error::Error;
+use super::EXPLAINED_MS;
+use super::{Configuration, Setting};
+use crate::error::{Error, Result};
+use crate::experiment::Experiment;
+use crate::session::say;
 
 /// Who measures configurations.
 pub(super) trait Bench {
     /// Sees to it that a configuration has been run so often in all; `what` says what for.
-    fn measure(&mut self, tuned: &Configuration, what: &str, runs: u32) -> Result<(), Error>;
+    fn measure(&mut self, tuned: &Configuration, what: &str, runs: u32) -> Result<()>;
 
     /// Records a second of its runs, in their order.
     fn records_per_s(&self, tuned: &Configuration) -> Vec<f64>;
 
     /// What `advise` says of its first recording, by rank.
-    fn advice(&mut self, tuned: &Configuration) -> Result<Vec<Advice>, Error>;
+    fn advice(&mut self, tuned: &Configuration) -> Result<Vec<Advice>>;
 
     /// What `compare` says of the second against the first.
-    fn compare(&mut self, before: &Configuration, after: &Configuration) -> Result<Comparison, Error>;
+    fn compare(&mut self, before: &Configuration, after: &Configuration) -> Result<Comparison>;
 
     /// Tells people.
     fn say(&self, line: &str);
@@ -103,7 +105,7 @@ pub(super) fn follow(
     bench: &mut impl Bench,
     start: Configuration,
     (most, runs): (u32, u32),
-) -> Result<TuningLoop, Error> {
+) -> Result<TuningLoop> {
     bench.measure(&start, &start.described(), runs)?;
     let mut tuning_loop = TuningLoop { end: start.clone(), start, steps: Vec::new(), left: Vec::new() };
     let mut aside: Vec<Vec<Setting>> = Vec::new();
@@ -119,8 +121,8 @@ pub(super) fn follow(
             tuning_loop.left = vec![format!("{}: {next}: {most} steps were the most", choice.rule)];
             return Ok(tuning_loop);
         }
-        let step =
-            take(bench, tuning_loop.end.clone(), choice, passed_over, (tuning_loop.steps.len() + 1, runs))?;
+        let number = tuning_loop.steps.len() + 1;
+        let step = take(bench, tuning_loop.end.clone(), choice, passed_over, (number, runs))?;
         match step.decision {
             Decision::Better => aside.clear(),
             _ => aside.push(step.choice.tuned.settings_changed_from(&tuning_loop.end)),
@@ -138,7 +140,7 @@ fn take(
     choice: Choice,
     passed_over: Vec<String>,
     (number, runs): (usize, u32),
-) -> Result<Step, Error> {
+) -> Result<Step> {
     let what = choice.tuned.changed_from(&before);
     bench.say(&format!("step {number}: {what}, because {}: {}", choice.rule, choice.evidence));
     bench.measure(&choice.tuned, &format!("step {number}, {what}"), runs)?;
@@ -163,9 +165,189 @@ impl Step {
     }
 }
 
+/// One piece of advice.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Advice {
+    pub(super) rule: String,
+    pub(super) evidence: String,
+    pub(super) changes: Vec<Change>,
+}
+
+/// One setting.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Change {
+    pub(super) setting: String,
+    pub(super) new: String,
+    pub(super) target: Option<Target>,
+    /// Whether it is to be made with the one before.
+    pub(super) together: bool,
+}
+
+/// The same for programs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Target {
+    pub(super) of: String,
+    pub(super) name: String,
+    pub(super) value: String,
+}
+
+/// A change that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) rule: String,
+    pub(super) evidence: String,
+    /// The configuration that comes of it.
+    pub(super) tuned: Configuration,
+}
+
+/// What is chosen, and why what ranks before it is not; of everything where nothing is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Selection {
+    pub(super) choice: Option<Choice>,
+    pub(super) passed_over: Vec<String>,
+}
+
+/// The pieces of advice among lines of JSON, by rank.
+///
+/// # Errors
+/// What is wrong with the first line that cannot be read.
+pub(super) fn read(lines: &str) -> Result<Vec<Advice>, serde_json::Error> {
+    #[derive(Deserialize)]
+    #[serde(tag = "type", rename_all = "kebab-case")]
+    enum Line {
+        Advice(Advice),
+        #[serde(other)]
+        Other,
+    }
+    let read = lines.lines().map(serde_json::from_str);
+    let advice = read.filter_map(|line| match line {
+        Ok(Line::Advice(advice)) => Some(Ok(advice)),
+        Ok(Line::Other) => None,
+        Err(error) => Some(Err(error)),
+    });
+    advice.collect()
+}
+
+/// The first that can be done; `aside` are settings that were changed together before, and made nothing better.
+pub(super) fn choose(advice: &[Advice], now: &Configuration, aside: &[Vec<Setting>]) -> Selection {
+    let mut passed_over = Vec::new();
+    for advice in advice {
+        // Its several ways, each of changes that belong together.
+        for way in advice.changes.chunk_by(|_, next| next.together) {
+            match applied(way, now, aside) {
+                Ok(tuned) => {
+                    let (rule, evidence) = (advice.rule.clone(), advice.evidence.clone());
+                    return Selection { choice: Some(Choice { rule, evidence, tuned }), passed_over };
+                }
+                Err(why) => passed_over.push(format!("{}: {why}", advice.rule)),
+            }
+        }
+    }
+    Selection { choice: None, passed_over }
+}
+
+/// The configuration after these changes, or why the lab does not make them.
+fn applied(way: &[Change], now: &Configuration, aside: &[Vec<Setting>]) -> Result<Configuration, String> {
+    let mut tuned = now.clone();
+    for change in way {
+        let (setting, value) = understood(change, now)?;
+        tuned = tuned.with(setting, value);
+    }
+    let changed = tuned.settings_changed_from(now);
+    if changed.is_empty() {
+        return Err(format!("{} is so already", told(way)));
+    }
+    if aside.contains(&changed) {
+        return Err(format!("{}: these settings were changed before, and it got no better", told(way)));
+    }
+    Ok(tuned)
+}
+
+/// A change as one of the lab's, which goes as far as it can; or why it is none.
+fn understood(change: &Change, now: &Configuration) -> Result<(Setting, u32), String> {
+    let told = told(std::slice::from_ref(change));
+    let Some(target) = &change.target else { return Err(format!("{told}: for a person to do")) };
+    let Some(setting) = Setting::named(&target.of, &target.name) else {
+        return Err(format!("{told}: the lab does not change that"));
+    };
+    let value: u32 = target.value.parse().map_err(|_| format!("{told}: the lab wants a number there"))?;
+    let (least, most) = setting.about().within;
+    let value = if now.of(setting) < most { value.min(most) } else { value };
+    if (least..=most).contains(&value) {
+        Ok((setting, value))
+    } else {
+        Err(format!("{told}: the lab goes from {} to {}", setting.shown(least), setting.shown(most)))
+    }
+}
+
+/// `batch.size (of app) -> 65536`.
+fn told(way: &[Change]) -> String {
+    let said = way.iter().map(|change| format!("{} -> {}", change.setting, change.new));
+    said.collect::<Vec<_>>().join(" and ")
+}
+
+/// The lines of a comparison that matter here.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+enum Line {
+    Configuration {
+        base: bool,
+        latency_p99_ns: Option<f64>,
+    },
+    Difference {
+        figure: String,
+        outcome: Outcome,
+    },
+    #[serde(other)]
+    Other,
+}
+
+impl Bench for Experiment<'_> {
+    fn measure(&mut self, tuned: &Configuration, what: &str, runs: u32) -> Result<()> {
+        self.measure(&tuned.to_setup(), what, runs)
+    }
+
+    fn records_per_s(&self, tuned: &Configuration) -> Vec<f64> {
+        self.records_per_s(&tuned.id())
+    }
+
+    fn advice(&mut self, tuned: &Configuration) -> Result<Vec<Advice>> {
+        let said = self.advise(&tuned.id(), EXPLAINED_MS)?;
+        read(&said).map_err(|error| Error::Unusable(format!("what advise said: {error}")))
+    }
+
+    fn compare(&mut self, before: &Configuration, after: &Configuration) -> Result<Comparison> {
+        let said = Experiment::compare(self, &before.id(), &after.id())?;
+        compared(&said).map_err(|error| Error::Unusable(format!("what compare said: {error}")))
+    }
+
+    fn say(&self, line: &str) {
+        say(line);
+    }
+}
+
+fn compared(said: &str) -> Result<Comparison, serde_json::Error> {
+    let mut compared = Comparison::default();
+    for line in said.lines() {
+        match serde_json::from_str(line)? {
+            Line::Configuration { base, latency_p99_ns } => {
+                let p99_ms = latency_p99_ns.map(|ns| ns / 1e6);
+                *(if base { &mut compared.p99_before_ms } else { &mut compared.p99_after_ms }) = p99_ms;
+            }
+            Line::Difference { figure, outcome } => match figure.as_str() {
+                "record_bytes_per_s" => compared.throughput = outcome,
+                "latency_p99_ns" => compared.p99 = outcome,
+                _ => {}
+            },
+            Line::Other => {}
+        }
+    }
+    Ok(compared)
+}
+
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::advice::tests::{advice, change};
+    use super::advice_tests::{advice, change};
     use super::*;
     use std::cell::RefCell;
     use std::collections::BTreeMap;
@@ -199,7 +381,7 @@ pub(super) mod tests {
     }
 
     impl Bench for MadeUp {
-        fn measure(&mut self, tuned: &Configuration, _: &str, runs: u32) -> Result<(), Error> {
+        fn measure(&mut self, tuned: &Configuration, _: &str, runs: u32) -> Result<()> {
             let made = self.runs.entry(tuned.id()).or_default();
             *made = runs.max(*made);
             Ok(())
@@ -210,12 +392,12 @@ pub(super) mod tests {
             vec![(self.rate)(tuned); made as usize]
         }
 
-        fn advice(&mut self, tuned: &Configuration) -> Result<Vec<Advice>, Error> {
+        fn advice(&mut self, tuned: &Configuration) -> Result<Vec<Advice>> {
             assert!(self.runs.contains_key(&tuned.id()), "advice is of what was recorded");
             Ok((self.advised)(tuned))
         }
 
-        fn compare(&mut self, before: &Configuration, after: &Configuration) -> Result<Comparison, Error> {
+        fn compare(&mut self, before: &Configuration, after: &Configuration) -> Result<Comparison> {
             let p99 = |tuned| (self.p99_ms)(tuned);
             Ok(Comparison {
                 throughput: outcome((self.rate)(before), (self.rate)(after)),
@@ -244,7 +426,7 @@ pub(super) mod tests {
         let devices = tuned.of(Setting::Devices) * 2;
         let spread = vec![
             change("topics", "partitions", devices.max(tuned.of(Setting::Partitions))),
-            super::super::advice::Change { together: true, ..change("log-dirs", "devices", devices) },
+            super::Change { together: true, ..change("log-dirs", "devices", devices) },
         ];
         let saturated = (device <= rate(tuned) + 1.0).then(|| advice("device-saturation", spread));
         let mut all: Vec<Advice> = saturated.into_iter().collect();
@@ -299,5 +481,105 @@ pub(super) mod tests {
         assert_eq!(of(Outcome::Higher, Outcome::Higher), Decision::Better);
         assert_eq!(of(Outcome::Lower, Outcome::Lower), Decision::Worse);
         assert_eq!(of(Outcome::Unknown, Outcome::Lower), Decision::NoWorse);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod advice_tests {
+    use super::*;
+
+    pub(in crate::tuning) fn change(of: &str, name: &str, value: u32) -> Change {
+        let target = Target { of: of.to_owned(), name: name.to_owned(), value: value.to_string() };
+        Change { setting: name.to_owned(), new: value.to_string(), target: Some(target), together: false }
+    }
+
+    pub(in crate::tuning) fn advice(rule: &str, changes: Vec<Change>) -> Advice {
+        Advice { rule: rule.to_owned(), evidence: format!("{rule} was seen"), changes }
+    }
+
+    #[test]
+    fn advice_is_read_from_what_advise_prints() {
+        let lines = [
+            r#"{"type":"advice","rank":1,"rule":"mtu","evidence":"e","changes":[{"setting":"ip link set uplink mtu","old":"1500","new":"9000","target":{"of":"interface","name":"mtu","value":"9000"},"together":false},{"setting":"x","old":"","new":"y","target":null,"together":true}],"cost_ns":null}"#,
+            r#"{"type":"missing","input":"i","why":"w","rules":[]}"#,
+            r#"{"type":"summary","given":1}"#,
+        ];
+        let read = read(&lines.join("\n")).unwrap();
+        assert_eq!((read.len(), read[0].rule.as_str(), read[0].changes.len()), (1, "mtu", 2));
+        assert_eq!(read[0].changes[0].target.as_ref().unwrap().value, "9000");
+        assert!(super::read("{").is_err());
+    }
+
+    #[test]
+    fn the_first_that_the_lab_can_do_is_done_and_the_others_are_explained() {
+        let person = Change { target: None, ..change("", "CPUs", 4) };
+        let all = [
+            advice("run-queue", vec![person]),
+            advice("swappiness", vec![change("kernel", "vm.swappiness", 1)]),
+            advice("log-lock", vec![change("topics", "partitions", 999)]),
+            advice("request-handlers", vec![change("broker", "num.io.threads", 8)]),
+            advice("batch-size", vec![change("producers", "batch.size", 65_536)]),
+            advice("mtu", vec![change("interface", "mtu", 9_000)]),
+        ];
+        let start = Configuration::out_of_the_box().with(Setting::Partitions, 16);
+        let Selection { choice, passed_over } = choose(&all, &start, &[]);
+        let choice = choice.unwrap();
+        assert_eq!((&*choice.rule, choice.tuned.of(Setting::Batch)), ("batch-size", 65_536));
+        let why = ["for a person", "does not change that", "goes from 1 to 16", "is so already"];
+        assert_eq!(passed_over.len(), why.len());
+        assert!(passed_over.iter().zip(why).all(|(told, why)| told.contains(why)), "{passed_over:?}");
+        let again = choose(&all, &start, &[vec![Setting::Batch]]);
+        assert_eq!(again.choice.unwrap().rule, "mtu");
+        assert!(again.passed_over.iter().any(|told| told.contains("got no better")));
+    }
+
+    #[test]
+    fn what_belongs_together_is_made_together_or_not_at_all() {
+        let both = vec![
+            change("topics", "partitions", 2),
+            Change { together: true, ..change("log-dirs", "devices", 2) },
+        ];
+        let start = Configuration::out_of_the_box();
+        let tuned = choose(&[advice("device-saturation", both.clone())], &start, &[]).choice.unwrap().tuned;
+        assert_eq!((tuned.of(Setting::Partitions), tuned.of(Setting::Devices)), (2, 2));
+        let unknown = vec![both[0].clone(), Change { together: true, ..change("kernel", "vm.x", 64) }];
+        assert_eq!(choose(&[advice("device-saturation", unknown)], &start, &[]).choice, None);
+    }
+
+    #[test]
+    fn what_goes_beyond_the_lab_is_done_as_far_as_it_can_be() {
+        let six = [advice("device-saturation", vec![change("log-dirs", "devices", 6)])];
+        let three = Configuration::out_of_the_box().with(Setting::Devices, 3);
+        let four = choose(&six, &three, &[]).choice.unwrap().tuned;
+        assert_eq!(four.of(Setting::Devices), 4);
+        let left = choose(&six, &four, &[]);
+        assert!(left.choice.is_none() && left.passed_over[0].contains("goes from 1 to 4"), "{left:?}");
+    }
+}
+
+#[cfg(test)]
+mod measuring_tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_is_read_as_compare_prints_it() {
+        let said = [
+            r#"{"type":"configuration","configuration":"a","base":true,"latency_p99_ns":69000000,"runs":[]}"#,
+            r#"{"type":"configuration","configuration":"b","base":false,"latency_p99_ns":null}"#,
+            r#"{"type":"difference","figure":"record_bytes_per_s","outcome":"higher","why":null}"#,
+            r#"{"type":"difference","figure":"latency_p99_ns","outcome":"too-short","why":"too few"}"#,
+            r#"{"type":"difference","figure":"latency_p50_ns","outcome":"lower"}"#,
+            r#"{"type":"over-time","cells":[1,null]}"#,
+            r#"{"type":"summary","notes":[]}"#,
+        ];
+        let read = compared(&said.join("\n")).unwrap();
+        let wanted = Comparison {
+            throughput: Outcome::Higher,
+            p99: Outcome::Unknown,
+            p99_before_ms: Some(69.0),
+            p99_after_ms: None,
+        };
+        assert_eq!(read, wanted);
+        assert!(compared("no JSON").is_err());
     }
 }

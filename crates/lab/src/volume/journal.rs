@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::process;
 
 /// A range of bytes on a device.
@@ -23,7 +23,7 @@ pub struct Extent {
 ///
 /// # Errors
 /// [`Error::Missing`] without debugfs; [`Error::Unusable`] when it reports no blocks (no journal).
-pub(super) fn journal_extents(device: &Path) -> Result<Vec<Extent>, Error> {
+pub(super) fn journal_extents(device: &Path) -> Result<Vec<Extent>> {
     let extents = inode_extents(device, 8)?;
     if extents.is_empty() {
         return Err(Error::Unusable(format!("no journal found on {}", device.display())));
@@ -32,7 +32,7 @@ pub(super) fn journal_extents(device: &Path) -> Result<Vec<Extent>, Error> {
 }
 
 /// The byte ranges of what has been written back of the file with this inode, of the ext4 file system on `device`.
-pub(super) fn inode_extents(device: &Path, inode: u64) -> Result<Vec<Extent>, Error> {
+pub(super) fn inode_extents(device: &Path, inode: u64) -> Result<Vec<Extent>> {
     let block_bytes = block_size(device)?;
     let said = process::output(Command::new("debugfs").args(["-R", &format!("stat <{inode}>")]).arg(device))?;
     Ok(parse_blocks(&said, block_bytes))
@@ -56,7 +56,7 @@ pub(super) fn between(extents: &[Extent]) -> Vec<Extent> {
 
 /// The block size in the superblock: magic 0xEF53 at 0x38, `s_log_block_size` at 0x18, from byte 1024 on
 /// (struct `ext4_super_block`, fs/ext4/ext4.h).
-fn block_size(device: &Path) -> Result<u64, Error> {
+fn block_size(device: &Path) -> Result<u64> {
     let mut superblock = [0_u8; 64];
     let file = File::open(device).map_err(Error::io("open", device))?;
     file.read_exact_at(&mut superblock, 1024).map_err(Error::io("read the superblock of", device))?;
@@ -112,7 +112,7 @@ pub(super) const XFS_LOG: &str = "size=64m";
 ///
 /// # Errors
 /// [`Error::Missing`] without `xfs_db`; [`Error::Unusable`] where it says something else.
-pub(super) fn xfs_log(device: &Path) -> Result<Extent, Error> {
+pub(super) fn xfs_log(device: &Path) -> Result<Extent> {
     let print = "print logstart logblocks blocksize agblocks agblklog";
     let said = process::output(Command::new("xfs_db").args(["-r", "-c", "sb 0", "-c", print]).arg(device))?;
     parse(&said).ok_or_else(|| Error::Unusable(format!("no log found on {}: {said}", device.display())))

@@ -1,0 +1,265 @@
+//! What an experiment does to the whole host: control groups, settings of the kernel, busy processes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::{Error, Result};
+use crate::files;
+use crate::process::Process;
+use crate::session::{interrupt, poll};
+
+/// Where controllers of version 1 are mounted, a directory each.
+const ROOT: &str = "/sys/fs/cgroup";
+const PREFIX: &str = "brokerscope-lab-";
+/// How long the kernel may take to let a group go once it is empty.
+const EMPTY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A group of one controller; removed when dropped.
+#[derive(Debug)]
+pub struct Cgroup {
+    path: PathBuf,
+}
+
+impl Cgroup {
+    /// Makes the site's group of `controller`, such as `cpu` or `memory`.
+    ///
+    /// # Errors
+    /// Where the controller is not mounted as version 1.
+    pub fn make(site: &Path, controller: &str) -> Result<Self> {
+        let parent = Path::new(ROOT).join(controller);
+        if !parent.join("tasks").exists() {
+            return Err(Error::Missing {
+                tool: format!("the cgroup controller {controller} of version 1"),
+                remedy: format!("mount it at {}", parent.display()),
+            });
+        }
+        let path = parent.join(name(site));
+        fs::create_dir(&path).map_err(Error::io("make", &path))?;
+        Ok(Self { path })
+    }
+
+    /// Sets one of its files, such as `cpu.cfs_quota_us`.
+    pub fn set(&self, file: &str, value: i64) -> Result<()> {
+        files::write(&self.path.join(file), value.to_string())
+    }
+
+    /// A number that one of its files holds, such as `memory.usage_in_bytes`.
+    pub fn number(&self, file: &str) -> Result<u64> {
+        let path = self.path.join(file);
+        let text = files::read(&path)?;
+        text.trim().parse().map_err(|_| Error::Unusable(format!("{}: {text:?}", path.display())))
+    }
+
+    /// Puts a whole process into it; threads it starts later are in it too.
+    pub fn put(&self, pid: u32) -> Result<()> {
+        self.set("cgroup.procs", i64::from(pid))
+    }
+
+    /// A figure of one of its files of `name value` lines, such as `nr_throttled` of `cpu.stat`.
+    pub fn figure(&self, file: &str, name: &str) -> Result<u64> {
+        let path = self.path.join(file);
+        parse_figure(&files::read(&path)?, name)
+            .ok_or_else(|| Error::Unusable(format!("{} has no {name}", path.display())))
+    }
+
+    /// A shell command that is put into the group before it becomes what follows it: `sh -c 'THIS exec "$@"'`.
+    pub fn entering(&self) -> Vec<String> {
+        let procs = self.path.join("cgroup.procs").display().to_string();
+        ["sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", &procs].map(str::to_owned).to_vec()
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Those still in it stay alive, as do all others: of the parent from now on.
+        if let (Ok(tasks), Some(parent)) =
+            (fs::read_to_string(self.path.join("cgroup.procs")), self.path.parent())
+        {
+            for pid in tasks.lines() {
+                let _ = fs::write(parent.join("cgroup.procs"), pid);
+            }
+        }
+        remove(&self.path);
+    }
+}
+
+/// Removes every group that is named after the site; returns those that stay. Its processes have ended.
+pub(crate) fn remove_cgroups(site: &Path) -> Vec<PathBuf> {
+    let Ok(controllers) = fs::read_dir(ROOT) else { return Vec::new() };
+    let name = name(site);
+    let groups = controllers.flatten().map(|entry| entry.path().join(&name));
+    groups.filter(|group| group.is_dir() && !remove(group)).collect()
+}
+
+/// Whether it has gone.
+fn remove(path: &Path) -> bool {
+    poll(EMPTY_TIMEOUT, || fs::remove_dir(path).is_ok() || !path.exists())
+}
+
+#[expect(clippy::expect_used, reason = "a site is a directory that was made in another one")]
+fn name(site: &Path) -> String {
+    format!("{PREFIX}{}", site.file_name().expect("a site has a name").to_string_lossy())
+}
+
+fn parse_figure(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    line.trim().parse().ok()
+}
+
+/// Where the old values are, in a site: a file each.
+const KEPT: &str = "sysctl";
+
+/// A changed setting; put back when dropped.
+#[derive(Debug)]
+pub(crate) struct Sysctl {
+    kept: PathBuf,
+}
+
+impl Sysctl {
+    /// Sets `name`, such as `vm.dirty_expire_centisecs`.
+    ///
+    /// # Errors
+    /// Where there is no such setting, or it may not be changed.
+    pub(crate) fn set(site: &Path, name: &str, value: &str) -> Result<Self> {
+        Self::set_in(Path::new("/proc/sys"), site, name, value)
+    }
+
+    fn set_in(root: &Path, site: &Path, name: &str, value: &str) -> Result<Self> {
+        let file = root.join(name.replace('.', "/"));
+        let before = files::read(&file)?;
+        files::make(&site.join(KEPT))?;
+        let changed = Self { kept: site.join(KEPT).join(name) };
+        files::write(&changed.kept, format!("{}\n{before}", file.display()))?;
+        files::write(&file, value)?;
+        Ok(changed)
+    }
+}
+
+impl Drop for Sysctl {
+    fn drop(&mut self) {
+        put_back(&self.kept);
+    }
+}
+
+/// Puts back what experiments of `site` had changed; returns what could not be.
+pub(crate) fn put_all_back(site: &Path) -> Vec<String> {
+    let Ok(listing) = fs::read_dir(site.join(KEPT)) else { return Vec::new() };
+    let kept = listing.filter_map(|entry| Some(entry.ok()?.path()));
+    kept.filter(|kept| !put_back(kept)).map(|kept| format!("the setting {}", kept.display())).collect()
+}
+
+/// Whether it is as it was.
+fn put_back(kept: &Path) -> bool {
+    let Ok(text) = fs::read_to_string(kept) else { return !kept.exists() };
+    let Some((file, before)) = text.split_once('\n') else { return false };
+    fs::write(file, before).is_ok() && fs::remove_file(kept).is_ok()
+}
+
+/// How long a process may take to begin.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Busy processes that can be halted and let go on; dropping them ends them.
+#[derive(Debug)]
+pub(crate) struct CpuHogs {
+    pub(crate) processes: Vec<Process>,
+    pub(crate) niceness: i32,
+}
+
+impl CpuHogs {
+    /// Starts so many on the processors of `cpus` (as for taskset(1)), at this niceness, halted.
+    pub(crate) fn start(site: &Path, count: u32, cpus: &str, niceness: i32) -> Result<Self> {
+        let mut hogs = Self { processes: Vec::new(), niceness };
+        for _ in 0..count {
+            let mut command = Command::new("taskset");
+            command.args(["--cpu-list", cpus, "nice", "-n", &niceness.to_string(), "sh", "-c"]);
+            command.arg("kill -STOP $$; while :; do :; done");
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            hogs.processes.push(Process::spawn(&mut command, Some(site))?);
+        }
+        let all_halted = || Ok(hogs.processes.iter().all(|process| is_halted(process.pid())).then_some(()));
+        interrupt().wait(START_TIMEOUT, "the busy processes' start", all_halted)?;
+        Ok(hogs)
+    }
+
+    /// Lets them work, or halts them (`CONT`, `STOP`).
+    pub(crate) fn signal(&self, signal: Signal) {
+        for process in &self.processes {
+            process.signal(signal);
+        }
+    }
+}
+
+impl Drop for CpuHogs {
+    fn drop(&mut self) {
+        // A halted process does not hear SIGTERM before it goes on.
+        self.signal(Signal::KILL);
+    }
+}
+
+/// State T, the word after the name in parentheses (`proc_pid_stat(5)`).
+fn is_halted(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
+/// Halts a process or lets it go on.
+pub(crate) fn send(pid: u32, signal: Signal) -> Result<()> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let number = number.ok_or_else(|| Error::Unusable(format!("no process: {pid}")))?;
+    kill_process(number, signal).map_err(Error::system(&format!("signal process {pid}")))
+}
+
+#[cfg(test)]
+mod cgroup_tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_found_by_their_whole_name() {
+        let text = "nr_periods 12\nnr_throttled 3\nthrottled_time 4005\n";
+        assert_eq!(parse_figure(text, "nr_throttled"), Some(3));
+        assert_eq!(parse_figure(text, "throttled_time"), Some(4005));
+        assert_eq!(parse_figure(text, "nr"), None);
+    }
+
+    #[test]
+    fn groups_are_named_after_the_site() {
+        assert_eq!(name(Path::new("/a/sites/site-x1")), "brokerscope-lab-site-x1");
+    }
+}
+
+#[cfg(test)]
+mod sysctl_tests {
+    use super::*;
+
+    fn machine() -> (tempfile::TempDir, PathBuf) {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("vm")).unwrap();
+        let file = root.path().join("vm/dirty_expire_centisecs");
+        fs::write(&file, "3000\n").unwrap();
+        (root, file)
+    }
+
+    #[test]
+    fn a_dropped_setting_is_as_it_was() {
+        let ((root, file), site) = (machine(), tempfile::tempdir().unwrap());
+        let set = Sysctl::set_in(root.path(), site.path(), "vm.dirty_expire_centisecs", "200").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "200");
+        drop(set);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "3000\n");
+        assert!(put_all_back(site.path()).is_empty());
+    }
+
+    #[test]
+    fn what_a_killed_lab_set_is_put_back_from_its_site() {
+        let ((root, file), site) = (machine(), tempfile::tempdir().unwrap());
+        let set = Sysctl::set_in(root.path(), site.path(), "vm.dirty_expire_centisecs", "200").unwrap();
+        std::mem::forget(set);
+        assert!(put_all_back(site.path()).is_empty());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "3000\n");
+        assert!(Sysctl::set_in(root.path(), site.path(), "vm.no_such_thing", "1").is_err());
+    }
+}
