@@ -93,12 +93,54 @@ fn file(bytes: usize) -> File {
     file
 }
 
+fn set_option<T>(socket: RawFd, level: i32, option: i32, value: &T) {
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the value is readable for its size.
+    done(unsafe { libc::setsockopt(socket, level, option, (&raw const *value).cast(), length) } as isize);
+}
+
+/// Has a socket drop every segment that comes, as if it were lost on the way.
+fn drop_segments(socket: RawFd) {
+    const RETURN_CONSTANT: u16 = 0x06;
+    let mut accept_nothing = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: &raw mut accept_nothing };
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program);
+}
+
+fn accept_segments(socket: RawFd) {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
+}
+
+/// One of TCP's counters of this thread's network namespace (`TcpExt`, net/ipv4/proc.c).
+pub(crate) fn counter(name: &str) -> u64 {
+    let text = fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, counts) = (lines.next().unwrap(), lines.next().unwrap());
+    let at = names.split(' ').position(|it| it == name).unwrap();
+    counts.split(' ').nth(at).unwrap().parse().unwrap()
+}
+
 impl Connection {
     pub(crate) fn open(listen: &str, connect: &str) -> Self {
         let listener = TcpListener::bind(format!("{listen}:0")).unwrap();
         let client =
             TcpStream::connect(format!("{connect}:{}", listener.local_addr().unwrap().port())).unwrap();
         Self { client: End(client), server: End(listener.accept().unwrap().0) }
+    }
+
+    /// The client's first SYN is dropped, and so sent again after a second.
+    pub(crate) fn open_at_the_second_try() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, before) = (listener.local_addr().unwrap(), counter("TCPSynRetrans"));
+        drop_segments(listener.as_raw_fd());
+        let connecting = std::thread::spawn(move || TcpStream::connect(address).unwrap());
+        let end = Instant::now() + Duration::from_secs(60);
+        while counter("TCPSynRetrans") == before {
+            assert!(Instant::now() < end, "no SYN is sent again");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        accept_segments(listener.as_raw_fd());
+        Self { server: End(listener.accept().unwrap().0), client: End(connecting.join().unwrap()) }
     }
 
     /// The server takes little and the client holds much, however long the connection lasts.
@@ -128,10 +170,7 @@ impl End {
     }
 
     fn set<T>(&self, level: i32, option: i32, value: &T) {
-        let length = size_of::<T>() as libc::socklen_t;
-        // SAFETY: the value is readable for its size.
-        done(unsafe { libc::setsockopt(self.fd(), level, option, (&raw const *value).cast(), length) }
-            as isize);
+        set_option(self.fd(), level, option, value);
     }
 
     /// The next sequence number of a queue. The socket is in repair mode meanwhile, and leaves it without a
@@ -305,15 +344,11 @@ impl End {
         (&self.0).write(&[0]).unwrap_err().raw_os_error().unwrap()
     }
 
-    /// Has this end drop every segment that comes, as if it were lost on the way.
     pub(crate) fn drop_segments(&self) {
-        const RETURN_CONSTANT: u16 = 0x06;
-        let mut accept_nothing = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: 0 };
-        let program = libc::sock_fprog { len: 1, filter: &raw mut accept_nothing };
-        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program);
+        drop_segments(self.fd());
     }
 
     pub(crate) fn accept_segments(&self) {
-        self.set(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
+        accept_segments(self.fd());
     }
 }
