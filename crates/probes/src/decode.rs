@@ -85,21 +85,15 @@ impl Decoder {
     }
 
     fn event(&mut self, kind: event_kind, bytes: &[u8]) -> Option<Event> {
-        let row = match kind {
+        let row: model::Event = match kind {
             event_kind::EVENT_FILE_OP => return Some(Event::FileOp(self.file_op(bytes)?)),
             event_kind::EVENT_BLOCK_IO => return Some(Event::BlockIo(self.block_io(&whole(bytes)?))),
-            event_kind::EVENT_OFF_CPU => model::Event::OffCpu(Box::new(self.off_cpu(bytes)?)),
-            event_kind::EVENT_JOURNAL_COMMIT => {
-                model::Event::JournalCommit(Box::new(self.journal_commit(&whole(bytes)?)))
-            }
-            event_kind::EVENT_DIRTY_THROTTLE => {
-                model::Event::DirtyThrottle(self.dirty_throttle(&whole(bytes)?))
-            }
-            event_kind::EVENT_RECLAIM => model::Event::Reclaim(Box::new(self.reclaim(&whole(bytes)?))),
-            event_kind::EVENT_SOCKET => model::Event::SocketOp(Box::new(self.socket_op(&whole(bytes)?)?)),
-            event_kind::EVENT_TCP_TROUBLE => {
-                model::Event::TcpEvent(Box::new(self.tcp_trouble(&whole(bytes)?)?))
-            }
+            event_kind::EVENT_OFF_CPU => self.off_cpu(bytes)?.into(),
+            event_kind::EVENT_JOURNAL_COMMIT => self.journal_commit(&whole(bytes)?).into(),
+            event_kind::EVENT_DIRTY_THROTTLE => self.dirty_throttle(&whole(bytes)?).into(),
+            event_kind::EVENT_RECLAIM => self.reclaim(&whole(bytes)?).into(),
+            event_kind::EVENT_SOCKET => self.socket_op(&whole(bytes)?)?.into(),
+            event_kind::EVENT_TCP_TROUBLE => self.tcp_trouble(&whole(bytes)?)?.into(),
             _ => return None,
         };
         Some(Event::Row(row))

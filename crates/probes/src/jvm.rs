@@ -9,7 +9,6 @@ mod decode;
 mod facts;
 mod hotspot;
 mod library;
-mod notes;
 mod plan;
 mod session;
 

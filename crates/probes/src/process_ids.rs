@@ -33,7 +33,7 @@ const _: () = assert!(size_of::<PidSettings>() == size_of::<types::pid_settings>
 #[derive(Debug, Default)]
 pub(crate) struct ProcessIds {
     /// How many levels the namespace of these ids is below the root one; 0 where both ids are the same.
-    level: u32,
+    pub(crate) level: u32,
     /// Where the kernel keeps that namespace.
     namespace: u64,
     roots: HashMap<u32, u32>,
@@ -49,11 +49,6 @@ impl ProcessIds {
         let list = Self::parse(&read_list(below)?);
         // This very process is always in it.
         if list.roots.is_empty() { Err(Error::ForeignProc) } else { Ok(list) }
-    }
-
-    /// How many levels the namespace of these ids is below the root one.
-    pub(crate) fn level(&self) -> u32 {
-        self.level
     }
 
     /// The id that the kernel's programs see of a process.

@@ -1,7 +1,6 @@
 //! Where a process's threads spend their time, on and off the CPU: sampled and added up in the kernel,
 //! named here. Its own BPF object, so that it neither needs nor disturbs [`crate::Probes`]. Draws nothing.
 
-mod frames;
 mod object;
 mod sampler;
 mod tables;
@@ -17,8 +16,8 @@ pub use sampler::Sampler;
 use crate::bpf;
 use crate::error::Error;
 use crate::overhead::{self, ProgramCost};
-use frames::Frames;
 use object::Sampling;
+use tables::Frames;
 
 /// What to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +112,7 @@ impl Profile {
     pub fn finish(self) -> Result<ProfileResult, Error> {
         let Self { links, object, options, mut frames, in_calls, .. } = self;
         drop(links);
-        frames.refresh();
+        frames.user.refresh();
         let stacks = tables::read(&object, &options, &mut frames)?;
         let costs = overhead::costs(&object);
         let skipped = costs.iter().map(|cost| cost.skipped).sum();
@@ -121,7 +120,7 @@ impl Profile {
             stacks,
             losses: tables::losses(&object, skipped),
             in_calls,
-            java: frames.java().clone(),
+            java: frames.user.java.clone(),
             costs,
         })
     }

@@ -11,6 +11,7 @@ use crate::bpf::probes::types;
 use crate::facts::Facts;
 
 /// What the probes for one [`Purpose`] take.
+#[derive(Clone, Copy)]
 pub(crate) struct Declaration {
     /// The purposes without which this one sees nothing.
     pub(crate) requires: &'static [Purpose],
@@ -21,11 +22,32 @@ pub(crate) struct Declaration {
     /// Classic tracepoints, where no function serves and no alternative of `typed` holds.
     pub(crate) tracepoints: &'static [Tracepoint],
     /// Programs on tracepoints with typed arguments: the first alternative that holds.
-    pub(crate) typed: &'static [(When, &'static [&'static str])],
+    pub(crate) typed: TypedPrograms,
 }
 
 const NONE: Declaration =
     Declaration { requires: &[], needs: PROCESS, functions: &[], tracepoints: &[], typed: &[] };
+
+impl Declaration {
+    const fn requires(self, requires: &'static [Purpose]) -> Self {
+        Self { requires, ..self }
+    }
+
+    const fn needs(self, needs: &'static [Need]) -> Self {
+        Self { needs, ..self }
+    }
+
+    const fn or_typed(self, typed: TypedPrograms) -> Self {
+        Self { typed, ..self }
+    }
+}
+
+/// Alternatives of programs on tracepoints with typed arguments.
+type TypedPrograms = &'static [(When, &'static [&'static str])];
+
+const fn typed(needs: &'static [Need], typed: TypedPrograms) -> Declaration {
+    NONE.needs(needs).or_typed(typed)
+}
 
 /// What a purpose needs of the host besides BPF itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,17 +134,20 @@ pub struct Function {
 /// `program(field: size, …) on "group/name"`; a size is a number of bytes or a range.
 macro_rules! tracepoints {
     ($($program:ident($($field:ident: $min:literal $(..= $max:literal)?),*) on $name:literal $($optional:ident)?),+ $(,)?) => {
-        &[$(Tracepoint {
-            name: $name,
-            program: stringify!($program),
-            fields: &[$(TracepointField {
-                name: stringify!($field),
-                min_bytes: $min,
-                max_bytes: last!($min $($max)?),
-                slot: offset_of!(types::fields, $program.$field),
-            }),*],
-            optional: is_some!($($optional)?),
-        }),+]
+        Declaration {
+            tracepoints: &[$(Tracepoint {
+                name: $name,
+                program: stringify!($program),
+                fields: &[$(TracepointField {
+                    name: stringify!($field),
+                    min_bytes: $min,
+                    max_bytes: last!($min $($max)?),
+                    slot: offset_of!(types::fields, $program.$field),
+                }),*],
+                optional: is_some!($($optional)?),
+            }),+],
+            ..NONE
+        }
     };
 }
 
@@ -144,26 +169,6 @@ macro_rules! is_some {
     };
 }
 
-/// System calls: their tracepoints, whose layout is ABI. One program serves the returns of all.
-macro_rules! call_tracepoints {
-    ($($call:ident $($optional:ident)?),+) => {
-        &[$(
-            Tracepoint {
-                name: concat!("syscalls/sys_enter_", stringify!($call)),
-                program: concat!(stringify!($call), "_enter"),
-                fields: &[],
-                optional: is_some!($($optional)?),
-            },
-            Tracepoint {
-                name: concat!("syscalls/sys_exit_", stringify!($call)),
-                program: "call_exit",
-                fields: &[],
-                optional: is_some!($($optional)?),
-            },
-        )+]
-    };
-}
-
 /// What the kernel puts before a system call's name (`arch/*/include/asm/syscall_wrapper.h`).
 #[cfg(target_arch = "aarch64")]
 macro_rules! call_function {
@@ -178,7 +183,8 @@ macro_rules! call_function {
     };
 }
 
-/// System calls; `optional` ones only old architectures have.
+/// System calls; `optional` ones only old architectures have. The layout of their tracepoints is ABI, and one program serves the
+/// returns of all.
 macro_rules! calls {
     ($($call:ident $($optional:ident)?),+ $(,)?) => {
         Declaration {
@@ -189,7 +195,20 @@ macro_rules! calls {
                 exit: concat!(stringify!($call), "_returned"),
                 optional: is_some!($($optional)?),
             }),+],
-            tracepoints: call_tracepoints!($($call $($optional)?),+),
+            tracepoints: &[$(
+                Tracepoint {
+                    name: concat!("syscalls/sys_enter_", stringify!($call)),
+                    program: concat!(stringify!($call), "_enter"),
+                    fields: &[],
+                    optional: is_some!($($optional)?),
+                },
+                Tracepoint {
+                    name: concat!("syscalls/sys_exit_", stringify!($call)),
+                    program: "call_exit",
+                    fields: &[],
+                    optional: is_some!($($optional)?),
+                },
+            )+],
             ..NONE
         }
     };
@@ -256,185 +275,107 @@ purposes! {
     /// Opens.
     FileOpens = "file-opens": calls![open optional, creat optional, openat, openat2];
     /// `msync`.
-    MappedSyncs = "mapped-syncs":
-        Declaration { needs: &[Need::Process, Need::Btf, Need::FindVma], ..calls![msync] };
+    MappedSyncs = "mapped-syncs": calls![msync].needs(&[Need::Process, Need::Btf, Need::FindVma]);
     /// How much of what is read comes from the device.
-    DiskReads = "disk-reads": Declaration {
-        requires: &[Purpose::FileReads],
-        // `order` came with large pages in the page cache (Linux 5.18).
-        tracepoints: tracepoints![
-            page_added(i_ino: 8, s_dev: 4, index: 8, order: 0..=1) on "filemap/mm_filemap_add_to_page_cache",
-        ],
-        ..NONE
-    };
+    // `order` came with large pages in the page cache (Linux 5.18).
+    DiskReads = "disk-reads": tracepoints![
+        page_added(i_ino: 8, s_dev: 4, index: 8, order: 0..=1) on "filemap/mm_filemap_add_to_page_cache",
+    ].requires(&[Purpose::FileReads]);
     /// Operations of processes that the broker starts.
-    ChildProcesses = "child-processes": Declaration {
-        requires: &[Purpose::FileWrites],
-        tracepoints: tracepoints![
-            task_start(pid: 4, clone_flags: 8) on "task/task_newtask",
-            task_end() on "sched/sched_process_exit",
-        ],
-        ..NONE
-    };
+    ChildProcesses = "child-processes": tracepoints![
+        task_start(pid: 4, clone_flags: 8) on "task/task_newtask",
+        task_end() on "sched/sched_process_exit",
+    ].requires(&[Purpose::FileWrites]);
     /// Off-CPU intervals within these.
-    OffCpu = "off-cpu": Declaration {
-        requires: &[Purpose::FileWrites],
-        needs: STRUCTURES,
-        typed: &[(When::Always, &["sched_switch"])],
-        ..NONE
-    };
+    OffCpu = "off-cpu":
+        typed(STRUCTURES, &[(When::Always, &["sched_switch"])]).requires(&[Purpose::FileWrites]);
     /// Faults on mapped files that wait for the device.
-    MmapFaults = "mmap-faults": Declaration {
-        requires: &[Purpose::OffCpu, Purpose::DiskReads],
-        // Since Linux 6.12. Without it a fault is known by the pages it adds.
-        tracepoints: tracepoints![
-            page_fault(i_ino: 8, s_dev: 4, index: 8) on "filemap/mm_filemap_fault" optional,
-        ],
-        ..NONE
-    };
+    // Since Linux 6.12. Without it a fault is known by the pages it adds.
+    MmapFaults = "mmap-faults": tracepoints![
+        page_fault(i_ino: 8, s_dev: 4, index: 8) on "filemap/mm_filemap_fault" optional,
+    ].requires(&[Purpose::OffCpu, Purpose::DiskReads]);
     /// When a thread off the CPU became runnable, and by whom.
-    Wakeups = "wakeups": Declaration {
-        requires: &[Purpose::OffCpu],
-        needs: STRUCTURES,
-        typed: &[(When::Always, &["sched_waking"])],
-        ..NONE
-    };
+    Wakeups = "wakeups":
+        typed(STRUCTURES, &[(When::Always, &["sched_waking"])]).requires(&[Purpose::OffCpu]);
     /// Kernel stacks of off-CPU intervals, by name.
-    KernelStacks = "kernel-stacks": Declaration {
-        requires: &[Purpose::OffCpu],
-        needs: &[Need::Process, Need::Symbols],
-        ..NONE
-    };
+    KernelStacks = "kernel-stacks":
+        NONE.needs(&[Need::Process, Need::Symbols]).requires(&[Purpose::OffCpu]);
     /// jbd2 commits.
-    JournalCommits = "journal-commits": Declaration {
-        needs: WHOLE_HOST,
-        tracepoints: tracepoints![
-            start_commit(dev: 4, transaction: 4) on "jbd2/jbd2_start_commit",
-            end_commit(dev: 4, transaction: 4) on "jbd2/jbd2_end_commit",
-        ],
-        ..NONE
-    };
+    JournalCommits = "journal-commits": tracepoints![
+        start_commit(dev: 4, transaction: 4) on "jbd2/jbd2_start_commit",
+        end_commit(dev: 4, transaction: 4) on "jbd2/jbd2_end_commit",
+    ].needs(WHOLE_HOST);
     /// How long each phase of a commit took.
-    CommitPhases = "commit-phases": Declaration {
-        requires: &[Purpose::JournalCommits],
-        needs: &[Need::TickRate],
-        tracepoints: tracepoints![
-            run_stats(
-                dev: 4, tid: 4, wait: 8, running: 8, locked: 8, flushing: 8, logging: 8, handle_count: 4, blocks: 4,
-                blocks_logged: 4
-            ) on "jbd2/jbd2_run_stats",
-        ],
-        ..NONE
-    };
+    CommitPhases = "commit-phases": tracepoints![
+        run_stats(
+            dev: 4, tid: 4, wait: 8, running: 8, locked: 8, flushing: 8, logging: 8, handle_count: 4, blocks: 4,
+            blocks_logged: 4
+        ) on "jbd2/jbd2_run_stats",
+    ].needs(&[Need::TickRate]).requires(&[Purpose::JournalCommits]);
     /// Which transaction a write joined.
-    JournalHandles = "journal-handles": Declaration {
-        requires: &[Purpose::FileWrites],
-        tracepoints: tracepoints![handle_start(dev: 4, tid: 4) on "jbd2/jbd2_handle_start"],
-        ..NONE
-    };
+    JournalHandles = "journal-handles":
+        tracepoints![handle_start(dev: 4, tid: 4) on "jbd2/jbd2_handle_start"].requires(&[Purpose::FileWrites]);
     /// Requests to block devices.
-    BlockIo = "block-io": Declaration {
-        needs: WHOLE_HOST,
-        // Completions come in interrupts, in which programs on classic tracepoints may be skipped.
-        typed: &[
-            (When::BlockQueueArgument, &["block_rq_issue_of_queue", "block_rq_complete"]),
-            (When::Btf, &["block_rq_issue", "block_rq_complete"]),
-        ],
-        // `rwbs` grew from 8 to 10 bytes; the program keeps up to 15.
-        tracepoints: tracepoints![
-            rq_issue(dev: 4, sector: 8, nr_sector: 4, bytes: 4, rwbs: 1..=15) on "block/block_rq_issue",
-            rq_complete(dev: 4, sector: 8, nr_sector: 4) on "block/block_rq_complete",
-        ],
-        ..NONE
-    };
+    // Completions come in interrupts, in which programs on classic tracepoints may be skipped. `rwbs` grew from 8 to 10 bytes;
+    // the program keeps up to 15.
+    BlockIo = "block-io": tracepoints![
+        rq_issue(dev: 4, sector: 8, nr_sector: 4, bytes: 4, rwbs: 1..=15) on "block/block_rq_issue",
+        rq_complete(dev: 4, sector: 8, nr_sector: 4) on "block/block_rq_complete",
+    ].needs(WHOLE_HOST).or_typed(&[
+        (When::BlockQueueArgument, &["block_rq_issue_of_queue", "block_rq_complete"]),
+        (When::Btf, &["block_rq_issue", "block_rq_complete"]),
+    ]);
     /// How long they waited before the driver had them.
-    BlockQueue = "block-queue": Declaration {
-        requires: &[Purpose::BlockIo],
-        needs: &[Need::Btf],
-        typed: &[
-            (When::BlockQueueArgument, &["block_bio_queue_of_queue", "block_split_of_queue"]),
-            (When::Always, &["block_bio_queue", "block_split"]),
-        ],
-        ..NONE
-    };
+    BlockQueue = "block-queue": typed(&[Need::Btf], &[
+        (When::BlockQueueArgument, &["block_bio_queue_of_queue", "block_split_of_queue"]),
+        (When::Always, &["block_bio_queue", "block_split"]),
+    ]).requires(&[Purpose::BlockIo]);
     /// Pauses for dirty pages.
-    DirtyThrottling = "dirty-throttling": Declaration {
-        tracepoints: tracepoints![
-            balance_dirty_pages(setpoint: 8, dirty: 8, pause: 8) on "writeback/balance_dirty_pages",
-        ],
-        ..NONE
-    };
+    DirtyThrottling = "dirty-throttling": tracepoints![
+        balance_dirty_pages(setpoint: 8, dirty: 8, pause: 8) on "writeback/balance_dirty_pages",
+    ];
     /// Direct reclaim because the host is short of memory.
-    DirectReclaim = "direct-reclaim": Declaration {
-        tracepoints: tracepoints![
-            reclaim_begin() on "vmscan/mm_vmscan_direct_reclaim_begin",
-            reclaim_end(nr_reclaimed: 8) on "vmscan/mm_vmscan_direct_reclaim_end",
-        ],
-        ..NONE
-    };
+    DirectReclaim = "direct-reclaim": tracepoints![
+        reclaim_begin() on "vmscan/mm_vmscan_direct_reclaim_begin",
+        reclaim_end(nr_reclaimed: 8) on "vmscan/mm_vmscan_direct_reclaim_end",
+    ];
     /// Direct reclaim because a memory cgroup is.
-    MemcgReclaim = "memcg-reclaim": Declaration {
-        // One program serves both ends: they are of one class and have the same fields.
-        tracepoints: tracepoints![
-            memcg_reclaim_begin() on "vmscan/mm_vmscan_memcg_reclaim_begin",
-            reclaim_end(nr_reclaimed: 8) on "vmscan/mm_vmscan_memcg_reclaim_end",
-        ],
-        ..NONE
-    };
+    // One program serves both ends: they are of one class and have the same fields.
+    MemcgReclaim = "memcg-reclaim": tracepoints![
+        memcg_reclaim_begin() on "vmscan/mm_vmscan_memcg_reclaim_begin",
+        reclaim_end(nr_reclaimed: 8) on "vmscan/mm_vmscan_memcg_reclaim_end",
+    ];
     /// ext4's fast commits.
-    FastCommits = "fast-commits": Declaration {
-        needs: WHOLE_HOST,
-        tracepoints: tracepoints![
-            fc_commit_start(dev: 4) on "ext4/ext4_fc_commit_start",
-            fc_commit_stop() on "ext4/ext4_fc_commit_stop",
-        ],
-        ..NONE
-    };
+    FastCommits = "fast-commits": tracepoints![
+        fc_commit_start(dev: 4) on "ext4/ext4_fc_commit_start",
+        fc_commit_stop() on "ext4/ext4_fc_commit_stop",
+    ].needs(WHOLE_HOST);
     /// Waits for space in XFS's log.
-    XfsLogGrants = "xfs-log-grants": Declaration {
-        needs: WHOLE_HOST,
-        tracepoints: tracepoints![
-            grant_sleep(dev: 4) on "xfs/xfs_log_grant_sleep",
-            grant_wake() on "xfs/xfs_log_grant_wake",
-        ],
-        ..NONE
-    };
+    XfsLogGrants = "xfs-log-grants": tracepoints![
+        grant_sleep(dev: 4) on "xfs/xfs_log_grant_sleep",
+        grant_wake() on "xfs/xfs_log_grant_wake",
+    ].needs(WHOLE_HOST);
     /// Writes of XFS's log.
-    XfsLogWrites = "xfs-log-writes": Declaration {
-        needs: WHOLE_HOST,
-        tracepoints: tracepoints![
-            iclog_syncing(dev: 4, lsn: 8) on "xfs/xlog_iclog_syncing",
-            iclog_sync_done(dev: 4, lsn: 8) on "xfs/xlog_iclog_sync_done",
-        ],
-        ..NONE
-    };
+    XfsLogWrites = "xfs-log-writes": tracepoints![
+        iclog_syncing(dev: 4, lsn: 8) on "xfs/xlog_iclog_syncing",
+        iclog_sync_done(dev: 4, lsn: 8) on "xfs/xlog_iclog_sync_done",
+    ].needs(WHOLE_HOST);
     /// Commits of btrfs transactions.
-    BtrfsCommits = "btrfs-commits": Declaration {
-        // Without the waits inside, a commit has an end and no beginning.
-        requires: &[Purpose::KernelStacks],
-        needs: &[Need::Btf, Need::Typed("btrfs/btrfs_transaction_commit")],
-        typed: &[(When::Always, &["btrfs_transaction_commit"])],
-        ..NONE
-    };
+    // Without the waits inside, a commit has an end and no beginning.
+    BtrfsCommits = "btrfs-commits": typed(
+        &[Need::Btf, Need::Typed("btrfs/btrfs_transaction_commit")],
+        &[(When::Always, &["btrfs_transaction_commit"])],
+    ).requires(&[Purpose::KernelStacks]);
     /// Calls on its TCP connections, closed windows and windows that do not scale.
-    SocketOps = "socket-ops": Declaration {
-        // Most calls on sockets are calls on files too.
-        requires: &[Purpose::FileTransfers],
-        ..calls![recvfrom, recvmsg, sendto, sendmsg]
-    };
+    // Most calls on sockets are calls on files too.
+    SocketOps = "socket-ops":
+        calls![recvfrom, recvmsg, sendto, sendmsg].requires(&[Purpose::FileTransfers]);
     /// Segments sent again on these.
-    TcpRetransmits = "tcp-retransmits": Declaration {
-        requires: &[Purpose::SocketOps],
-        needs: STRUCTURES,
-        typed: &[(When::Always, &["tcp_retransmit_skb"])],
-        ..NONE
-    };
+    TcpRetransmits = "tcp-retransmits":
+        typed(STRUCTURES, &[(When::Always, &["tcp_retransmit_skb"])]).requires(&[Purpose::SocketOps]);
     /// Long waits of file systems' own threads.
-    KernelThreads = "kernel-threads": Declaration {
-        requires: &[Purpose::KernelStacks],
-        needs: &[Need::KernelThreads, Need::Process],
-        ..NONE
-    };
+    KernelThreads = "kernel-threads":
+        NONE.needs(&[Need::KernelThreads, Need::Process]).requires(&[Purpose::KernelStacks]);
     /// ext4's and its journal's functions, from entry to return.
     Ext4Functions = "ext4-functions":
         functions![ext4_file_write_iter, ext4_sync_file, ext4_dirty_inode, jbd2_log_wait_commit];

@@ -28,8 +28,7 @@ struct Attributes {
 /// # Errors
 /// Where the kernel refuses, as inside of some containers; nothing depends on it.
 pub fn set_sched_batch() -> io::Result<()> {
-    // SAFETY: numbers only. What it returns may be -1 as a result too, and is one at worst.
-    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    let nice = rustix::process::getpriority_process(None)?;
     let attributes = Attributes {
         size: size_of::<Attributes>() as u32,
         policy: SCHED_BATCH,

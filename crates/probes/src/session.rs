@@ -188,14 +188,14 @@ fn attach_all(plan: &Plan, object: &Object) -> Result<Links, Error> {
     let mut links = Links::default();
     for hook in plan.used() {
         for name in hook.typed_programs().iter().rev() {
-            links.push(links::attach_typed(object, name)?);
+            links.0.push(links::attach_typed(object, name)?);
         }
         for function in &hook.functions {
-            links.push(links::attach_typed(object, function.exit)?);
-            links.push(links::attach_typed(object, function.entry)?);
+            links.0.push(links::attach_typed(object, function.exit)?);
+            links.0.push(links::attach_typed(object, function.entry)?);
         }
         for point in hook.points.iter().rev() {
-            links.push(links::attach_point(object, point)?);
+            links.0.push(links::attach_point(object, point)?);
         }
     }
     Ok(links)

@@ -2,7 +2,7 @@
 //! by the list that the JVM writes when asked. What has no name is called by what it lies in. Changes nothing
 //! in the process.
 
-mod elf;
+pub(crate) mod elf;
 pub(crate) mod mappings;
 mod perf_map;
 
@@ -35,7 +35,7 @@ pub(crate) struct UserCode {
     files: HashMap<Arc<str>, Option<Functions>>,
     compiled: PerfMap,
     listed: Option<SystemTime>,
-    java: Java,
+    pub(crate) java: Java,
     names: HashMap<u64, Option<Arc<str>>>,
 }
 
@@ -72,17 +72,13 @@ impl UserCode {
     /// Looks again what the process has mapped and compiled.
     pub(crate) fn refresh(&mut self) {
         // Of a process that has ended, what it had stays known.
-        let mappings = Mappings::read(&self.process).ok().filter(|mappings| !mappings.are_none());
+        let mappings = Mappings::read(&self.process).ok().filter(|mappings| !mappings.0.is_empty());
         let Some(mappings) = mappings else { return };
         self.mappings = mappings;
         self.names.clear();
-        self.java.is_jvm = self.mappings.have_file(LIBJVM);
+        self.java.is_jvm = self.mappings.of_file(LIBJVM).is_some();
         self.java.frame_pointers = keeps_frame_pointers(&self.process);
         self.java.no_list = self.read_list().err().filter(|_| self.java.is_jvm);
-    }
-
-    pub(crate) fn java(&self) -> &Java {
-        &self.java
     }
 
     /// The list is named by the process's id in its own pid namespace, and lies in its own `/tmp`.
@@ -101,7 +97,11 @@ impl UserCode {
         let refused = |error| format!("/tmp/perf-{own_pid}.map: {error}");
         self.compiled = PerfMap::read(&path, process.uid()).map_err(refused)?;
         self.listed = written;
-        if self.compiled.is_empty() { Err(format!("/tmp/perf-{own_pid}.map is empty")) } else { Ok(()) }
+        if self.compiled.entries.is_empty() {
+            Err(format!("/tmp/perf-{own_pid}.map is empty"))
+        } else {
+            Ok(())
+        }
     }
 
     /// The frames' names, outermost first. `frames` are addresses, innermost first. Where an address is no
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_stack_ends_where_it_cannot_be_followed() {
         let mut code = UserCode::of(std::process::id());
-        assert!(!code.java().is_jvm);
+        assert!(!code.java.is_jvm);
         let here = a_stack_ends_where_it_cannot_be_followed as fn() as usize as u64;
         let names = code.names(&[here, here + 1, 0x10, here]);
         assert_eq!(names.len(), 2, "{names:?}");

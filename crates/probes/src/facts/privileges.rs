@@ -116,8 +116,8 @@ pub enum PidNamespace {
 impl PidNamespace {
     pub(super) fn current() -> Self {
         match ProcessIds::of_this_host() {
-            Ok(ids) if ids.level() == 0 => Self::Root,
-            Ok(ids) => Self::Below(ids.level()),
+            Ok(ids) if ids.level == 0 => Self::Root,
+            Ok(ids) => Self::Below(ids.level),
             Err(error) => Self::Unknown(error.to_string()),
         }
     }

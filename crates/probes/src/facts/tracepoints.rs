@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::btf::types::FuncProto;
 use libbpf_rs::btf::{Btf, BtfType};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use crate::registry;
 
@@ -99,32 +100,11 @@ fn read_formats(tracefs: &Path) -> BTreeMap<String, Format> {
     formats.collect()
 }
 
-/// include/uapi/linux/mount.h
-const FSOPEN_CLOEXEC: libc::c_long = 1;
-const FSCONFIG_CMD_CREATE: libc::c_long = 6;
-const FSMOUNT_CLOEXEC: libc::c_long = 1;
-
 /// A detached mount (Linux 5.2): it is in no directory and goes away with the file descriptor.
 fn mount_privately() -> io::Result<OwnedFd> {
-    let nothing = std::ptr::null::<libc::c_char>();
-    // SAFETY: fsopen reads a NUL-terminated string that outlives the call.
-    let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), FSOPEN_CLOEXEC) })?;
-    // SAFETY: this command of fsconfig takes neither key nor value.
-    checked(unsafe {
-        libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), FSCONFIG_CMD_CREATE, nothing, nothing, 0)
-    })?;
-    // SAFETY: fsmount takes numbers only.
-    owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, 0) })
-}
-
-fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
-    let fd = checked(result)?;
-    // SAFETY: the kernel has just returned this descriptor and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(context.as_fd())?;
+    Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
 }
 
 /// The arguments of a tracepoint of the kernel itself; none where it has no BTF or no such tracepoint. The kernel

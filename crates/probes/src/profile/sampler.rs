@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use libbpf_rs::{Link, MapCore, Object};
 use model::{ClockOffset, CpuSample, Nanos};
 
-use super::frames::{Frames, Half};
 use super::object::{self, Sampling};
+use super::tables::{Frames, Half};
 use super::{ProfileLosses, tables};
 use crate::bpf::profile::types::sample_event;
 use crate::bpf::{self, Ring, whole};
@@ -68,7 +68,7 @@ impl Sampler {
     pub fn poll(&mut self, out: &mut dyn FnMut(CpuSample)) -> Result<(), Error> {
         if self.refreshed.elapsed() >= REFRESH {
             self.refreshed = Instant::now();
-            self.frames.refresh();
+            self.frames.user.refresh();
             self.texts.clear();
         }
         let fetched = self.fetch_stacks()?;

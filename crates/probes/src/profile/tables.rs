@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use libbpf_rs::{Map, MapCore, MapFlags, Object};
 use model::{CpuState, Nanos, StackTime};
+use rustix::time::{ClockId, clock_gettime};
 
-use super::frames::{Frames, Half};
+use super::object::MAX_FRAMES;
 use super::{ProfileLosses, ProfileOptions};
 use crate::bpf::profile::types::{self, profile_lost};
 use crate::bpf::{self, text_of, whole};
 use crate::error::Error;
+use crate::kallsyms::Symbols;
+use crate::user::UserCode;
 
 const STACK_NONE: u64 = 0;
 const STACK_LOST: u64 = 1;
@@ -126,10 +129,69 @@ pub(super) fn name(comm: &[i8]) -> Arc<str> {
 }
 
 fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local value that the call fills in.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// The scheduler's own function: what lies further inside is the tracepoint and the BPF program.
+const SCHEDULER: &str = "__schedule";
+/// In place of frames that were too many to be kept, or for which there was no room.
+const TRUNCATED: &str = "[truncated]";
+const LOST: &str = "[stack lost]";
+
+/// One of the two stacks of a thread: return addresses, innermost first.
+#[derive(Clone, Debug)]
+pub(super) enum Half {
+    /// The thread was not there.
+    None,
+    Lost,
+    Frames(Vec<u64>),
+}
+
+/// Names addresses.
+pub(super) struct Frames {
+    kernel: Symbols,
+    pub(super) user: UserCode,
+}
+
+impl Frames {
+    pub(super) fn of(pid: u32) -> Result<Self, Error> {
+        let kernel = Symbols::of_this_kernel().map_err(Error::Read)?;
+        Ok(Self { kernel, user: UserCode::of(pid) })
+    }
+
+    pub(super) fn text(&mut self, user: &Half, kernel: &Half) -> Arc<str> {
+        let mut names: Vec<Arc<str>> = note(user).into_iter().map(Into::into).collect();
+        if let Half::Frames(frames) = user {
+            names.extend(self.user.names(frames));
+        }
+        names.extend(note(kernel).map(|note| format!("{note}{}", StackTime::KERNEL).into()));
+        if let Half::Frames(frames) = kernel {
+            names.extend(self.kernel_names(frames));
+        }
+        names.join(";").into()
+    }
+
+    fn kernel_names(&self, frames: &[u64]) -> Vec<Arc<str>> {
+        // A return address may be the first of the next function, where a call ends its own.
+        let inside =
+            |(depth, &frame): (usize, &u64)| if depth == 0 { frame } else { frame.saturating_sub(1) };
+        let name = |address| self.kernel.name_of(address).unwrap_or("[unknown]");
+        let mut names: Vec<&str> = frames.iter().enumerate().map(inside).map(name).collect();
+        if let Some(scheduler) = names.iter().position(|&name| name == SCHEDULER) {
+            names.drain(..scheduler);
+        }
+        names.iter().rev().map(|name| format!("{name}{}", StackTime::KERNEL).into()).collect()
+    }
+}
+
+/// What stands before a stack's names.
+fn note(half: &Half) -> Option<&'static str> {
+    match half {
+        Half::Lost => Some(LOST),
+        Half::Frames(frames) if frames.len() >= MAX_FRAMES => Some(TRUNCATED),
+        Half::None | Half::Frames(_) => None,
+    }
 }
 
 #[cfg(test)]
@@ -184,5 +246,36 @@ mod tests {
         let lying = [u64::MAX.to_ne_bytes(), 0x10_u64.to_ne_bytes()].concat();
         assert!(matches!(frames_of(&lying), Half::Frames(frames) if frames == [0x10]));
         assert!(matches!(frames_of(&[]), Half::Frames(frames) if frames.is_empty()));
+    }
+}
+
+#[cfg(test)]
+mod frames_tests {
+    use super::{Frames, Half, MAX_FRAMES};
+    use crate::kallsyms::Symbols;
+    use crate::user::UserCode;
+
+    fn frames() -> Frames {
+        let lines =
+            "1000 T ksys_write\n2000 T io_schedule\n3000 t __schedule\n4000 T __traceiter_sched_switch\n";
+        Frames { kernel: Symbols::read(lines.as_bytes()).unwrap(), user: UserCode::of(u32::MAX) }
+    }
+
+    #[test]
+    fn the_kernels_frames_are_marked_and_the_tracers_own_left_out() {
+        let text = frames().text(&Half::None, &Half::Frames(vec![0x4010, 0x3010, 0x2010, 0x1010]));
+        assert_eq!(&*text, "ksys_write_[k];io_schedule_[k];__schedule_[k]");
+        assert_eq!(
+            &*frames().text(&Half::None, &Half::Frames(vec![0x2000, 0x2000])),
+            "ksys_write_[k];io_schedule_[k]"
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        assert_eq!(&*frames().text(&Half::Lost, &Half::Lost), "[stack lost];[stack lost]_[k]");
+        let deep = Half::Frames(vec![0x1010; MAX_FRAMES]);
+        let text = frames().text(&deep, &deep);
+        assert!(text.starts_with("[truncated];[truncated]_[k];ksys_write_[k];"), "{text}");
     }
 }

@@ -5,9 +5,10 @@
 //! one lock for all events (`perf_trace_event_unreg`, `kernel/trace/trace_event_perf.c`): some 30 ms each, three seconds and
 //! more for ninety of them. A process that does nothing but exit does that, after this one has closed its own descriptors.
 
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
 use libbpf_rs::{Link, Object};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::bpf;
 use crate::error::Error;
@@ -20,13 +21,7 @@ const NAME: &std::ffi::CStr = c"brokerscope-end";
 
 /// What is attached, until it is dropped.
 #[derive(Default)]
-pub(super) struct Links(Vec<Link>);
-
-impl Links {
-    pub(super) fn push(&mut self, link: Link) {
-        self.0.push(link);
-    }
-}
+pub(super) struct Links(pub(super) Vec<Link>);
 
 impl Drop for Links {
     fn drop(&mut self) {
@@ -44,7 +39,8 @@ fn close_elsewhere(kept: &[RawFd]) -> Option<OwnedFd> {
     if kept.is_empty() {
         return None;
     }
-    let (reads, writes) = pipe()?;
+    // No program that is started has them.
+    let (reads, writes) = pipe_with(PipeFlags::CLOEXEC).ok()?;
     let mut kept = kept.to_vec();
     kept.push(reads.as_raw_fd());
     kept.sort_unstable();
@@ -60,18 +56,6 @@ fn close_elsewhere(kept: &[RawFd]) -> Option<OwnedFd> {
         }
         _ => None,
     }
-}
-
-/// Its end to read from and its end to write to; no program that is started has them.
-fn pipe() -> Option<(OwnedFd, OwnedFd)> {
-    let mut ends = [0; 2];
-    // SAFETY: room for two descriptors.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return None;
-    }
-    let [reads, writes] = ends;
-    // SAFETY: the kernel has just returned these and nobody else has them.
-    Some(unsafe { (OwnedFd::from_raw_fd(reads), OwnedFd::from_raw_fd(writes)) })
 }
 
 /// Ends once more, as nobody's child, holding nothing but these, as soon as nobody can write to `reads` any more: the kernel closes
@@ -132,7 +116,7 @@ mod tests {
     use std::io::Read as _;
     use std::os::fd::{AsRawFd as _, RawFd};
 
-    use super::{close_elsewhere, pipe};
+    use super::{PipeFlags, close_elsewhere, pipe_with};
 
     /// Whether the other ends of all that is written to are closed within so many milliseconds.
     fn is_closed(fd: RawFd, within_ms: i32) -> bool {
@@ -144,7 +128,7 @@ mod tests {
 
     #[test]
     fn another_process_closes_last_and_not_before_this_one_has() {
-        let (reads, writes) = pipe().unwrap();
+        let (reads, writes) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let held = close_elsewhere(&[writes.as_raw_fd()]).unwrap();
         assert!(!is_closed(reads.as_raw_fd(), 0));
         drop(writes);

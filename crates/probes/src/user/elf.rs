@@ -8,10 +8,22 @@ use std::path::Path;
 
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
-/// A JVM is 20 MiB. Larger files go without names.
+/// JDK 25's libjvm.so is 30 MB. Larger files go without names.
 const MAX_BYTES: u64 = 128 << 20;
 const MAX_SYMBOLS: usize = 4 << 20;
 const MAX_NAME_BYTES: usize = 4096;
+
+/// The bytes of a program or library.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > MAX_BYTES {
+        return Err(io::Error::other("no regular file, or a very large one"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
 
 /// A file's functions.
 #[derive(Debug, Default)]
@@ -26,14 +38,7 @@ pub(crate) struct Functions {
 impl Functions {
     /// Of the file at this path.
     pub(crate) fn read(path: &Path) -> io::Result<Self> {
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.len() > MAX_BYTES {
-            return Err(io::Error::other("no regular file, or a very large one"));
-        }
-        let mut bytes = Vec::new();
-        file.take(MAX_BYTES).read_to_end(&mut bytes)?;
-        Self::parse(&bytes).map_err(io::Error::other)
+        Self::parse(&read(path)?).map_err(io::Error::other)
     }
 
     fn parse(bytes: &[u8]) -> object::Result<Self> {

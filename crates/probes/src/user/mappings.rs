@@ -34,7 +34,7 @@ pub(crate) enum CodeSource {
 
 /// Executable mappings in the order of their addresses.
 #[derive(Debug, Default)]
-pub(crate) struct Mappings(Vec<Mapping>);
+pub(crate) struct Mappings(pub(crate) Vec<Mapping>);
 
 impl Mappings {
     /// Of the process whose directory in `/proc` this is.
@@ -57,16 +57,6 @@ impl Mappings {
     pub(crate) fn holding(&self, address: u64) -> Option<&Mapping> {
         let after = self.0.partition_point(|mapping| mapping.start <= address);
         self.0.get(after.checked_sub(1)?).filter(|mapping| address < mapping.end)
-    }
-
-    /// Whether there are none, as of a process that has ended.
-    pub(crate) fn are_none(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether a file of that name is mapped.
-    pub(crate) fn have_file(&self, name: &str) -> bool {
-        self.of_file(name).is_some()
     }
 
     /// The first mapping of a file of that name.
@@ -137,7 +127,7 @@ nonsense
         assert_eq!(what(0x7f20_0000_0000), Some(CodeSource::Memory));
         assert_eq!(what(0x7ffd_0000_0000), Some(CodeSource::Kernel("[vdso]".into())));
         assert_eq!(mappings.holding(0x7f10_0000_0000).unwrap().offset, 0x26000);
-        assert!(mappings.have_file("libjvm.so") && !mappings.have_file("libc.so.6"));
+        assert!(mappings.of_file("libjvm.so").is_some() && mappings.of_file("libc.so.6").is_none());
     }
 
     #[test]

@@ -19,12 +19,12 @@ const LOOK_BACK: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct PerfMap {
     /// Sorted by start; of entries with the same start the one that came last in the file is last.
-    entries: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     names: String,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+pub(super) struct Entry {
     start: u64,
     end: u64,
     name_at: u32,
@@ -83,10 +83,6 @@ impl PerfMap {
         let before = self.entries.get(..after)?;
         let found = before.iter().rev().take(LOOK_BACK).find(|entry| address < entry.end)?;
         self.names.get(found.name_at as usize..found.name_at as usize + usize::from(found.name_length))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 }
 
@@ -148,7 +144,7 @@ mod tests {
         assert_eq!(map.name_of(0x1000), None);
         assert_eq!(map.name_of(u64::MAX), None);
         assert_eq!(map.name_of(0x2000), Some("\u{fffd}\u{fffd}"), "bytes that are no text are shown as such");
-        assert!(PerfMap::parse(b"").is_empty());
+        assert!(PerfMap::parse(b"").entries.is_empty());
     }
 
     #[test]
@@ -166,7 +162,7 @@ mod tests {
         let path = dir.path().join("perf-1.map");
         std::fs::write(&path, "1000 10 Interpreter\n").unwrap();
         let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&path).unwrap());
-        assert!(!PerfMap::read(&path, owner).unwrap().is_empty());
+        assert!(!PerfMap::read(&path, owner).unwrap().entries.is_empty());
         if owner != 0 {
             PerfMap::read(&path, owner + 1).unwrap_err();
         }
