@@ -1,13 +1,9 @@
 //! Puts what is shown on a screen of any size. Changes nothing of it but how far it is scrolled.
 
-mod columns;
 mod footer;
 mod header;
 mod help;
 mod list;
-mod painted;
-mod sort_menu;
-mod sparkline;
 mod text;
 
 use ratatui::Frame;
@@ -42,7 +38,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, ui: &mut Ui, palette: Palette)
         Mode::Chain { .. } => text::draw_chain(canvas, body, state, ui),
         Mode::Browse | Mode::Typing(_) | Mode::Sort { .. } => {
             list::draw(canvas, body, state, ui);
-            sort_menu::draw(canvas, body, ui);
+            list::draw_sort_menu(canvas, body, ui);
         }
     }
     footer::draw(canvas, footer, ui);

@@ -27,7 +27,8 @@ use traffic::FileTraffic;
 /// Sentences that are kept.
 const MAX_NOTES: usize = 50;
 
-/// Everything that is shown.
+/// Everything that is shown. A copy is to be looked at while the original goes on.
+#[derive(Clone)]
 pub struct State {
     pub(crate) about: BrokerInfo,
     pub(crate) progress: Progress,
@@ -97,27 +98,6 @@ impl State {
         self.pulse.reach(self.now);
         self.traffic.reach(self.now);
         self.threads.reach(self.now);
-    }
-
-    /// A copy to look at while the original goes on.
-    #[must_use]
-    pub fn frozen(&self) -> Self {
-        Self {
-            about: self.about.clone(),
-            progress: self.progress,
-            now: self.now,
-            pulse: self.pulse.clone(),
-            slow: self.slow.clone(),
-            roots: self.roots.clone(),
-            operations: self.operations.frozen(),
-            traffic: self.traffic.clone(),
-            threads: self.threads.clone(),
-            losses: self.losses.clone(),
-            overhead: self.overhead,
-            lag: self.lag,
-            gone: self.gone,
-            notes: self.notes.clone(),
-        }
     }
 
     /// Takes a sentence about what is shown.

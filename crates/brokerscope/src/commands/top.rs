@@ -196,7 +196,7 @@ impl Display {
             Outcome::Pause => {
                 let paused = !self.ui.paused;
                 self.ui.paused = paused;
-                self.frozen = (feed.pause(paused) && paused).then(|| Box::new(state.frozen()));
+                self.frozen = (feed.pause(paused) && paused).then(|| Box::new(state.clone()));
             }
             Outcome::Faster => feed.hasten(2.0),
             Outcome::Slower => feed.hasten(0.5),

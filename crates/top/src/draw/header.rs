@@ -5,13 +5,11 @@ use model::Nanos;
 use ratatui::layout::Rect;
 use report::quantity::{format_bytes, format_count, format_count_of, or_dash};
 
-use super::sparkline::sparkline;
 use super::{Canvas, width_of};
 use crate::clip::clip;
 use crate::item::Cell;
 use crate::palette::Tone;
-use crate::state::Progress;
-use crate::state::State;
+use crate::state::{Progress, State};
 use crate::ui::Ui;
 
 pub(super) const LINES: u16 = 4;
@@ -169,6 +167,20 @@ fn losses(state: &State) -> (String, Tone) {
     (format!("LOST {}{}", lost.join(", "), since.unwrap_or_default()), Tone::Bad)
 }
 
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// One block for each number, the highest full; a blank where there is none. Numbers above zero are never blank.
+pub(super) fn sparkline(values: &[Option<f64>]) -> String {
+    let highest = values.iter().flatten().copied().fold(0.0, f64::max);
+    values.iter().map(|value| value.map_or(' ', |value| block(value, highest))).collect()
+}
+
+fn block(value: f64, highest: f64) -> char {
+    let share = if highest > 0.0 { value / highest } else { 0.0 };
+    let step = (share * BLOCKS.len() as f64).ceil() as usize;
+    BLOCKS.get(step.saturating_sub(1)).copied().unwrap_or('█')
+}
+
 #[cfg(test)]
 mod tests {
     use super::{minutes, trimmed};
@@ -183,5 +195,20 @@ mod tests {
         for (speed, text) in [(1.0, "1"), (0.25, "0.25"), (50.0, "50"), (1.5, "1.5")] {
             assert_eq!(trimmed(speed), text);
         }
+    }
+}
+
+#[cfg(test)]
+mod sparkline_tests {
+    use super::sparkline;
+
+    #[test]
+    fn the_highest_is_full_and_nothing_is_blank() {
+        let some = |values: &[f64]| values.iter().map(|&value| Some(value)).collect::<Vec<_>>();
+        assert_eq!(sparkline(&some(&[0.0, 1.0, 4.0, 8.0])), "▁▁▄█");
+        assert_eq!(sparkline(&some(&[0.0, 0.0])), "▁▁");
+        assert_eq!(sparkline(&[None, Some(3.0)]), " █");
+        assert_eq!(sparkline(&[]), "");
+        assert_eq!(sparkline(&some(&[f64::NAN, 1.0])).chars().count(), 2);
     }
 }

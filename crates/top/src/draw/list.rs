@@ -1,16 +1,16 @@
 //! The views' names, the headings of the one that is shown, and its rows.
 
 use ratatui::layout::Rect;
+use ratatui::widgets::{Block, Clear, Widget as _};
 use report::quantity::format_count;
 
-use super::columns::{self, GAP, Place};
 use super::{Canvas, width_of};
 use crate::clip::{clip, width};
 use crate::item::{Cell, Column};
 use crate::listing::Rows;
 use crate::palette::Tone;
 use crate::state::State;
-use crate::ui::Ui;
+use crate::ui::{Mode, Ui};
 use crate::view::View;
 
 /// Lines above the rows.
@@ -27,7 +27,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut 
     names(canvas, area, ui, &rows);
     let listing = ui.listing();
     let shown = listing.table().columns;
-    let places = columns::fit(shown, usize::from(area.width).saturating_sub(MARK));
+    let places = fit(shown, usize::from(area.width).saturating_sub(MARK));
     headings(canvas, area, ui, shown, &places);
     let selected = listing.place(&rows);
     for (down, (at, item)) in (ABOVE..).zip(rows.items.iter().enumerate().skip(top).take(height)) {
@@ -119,4 +119,113 @@ fn headings(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui, shown: &[Column], plac
         line.push((" ".repeat(GAP), Tone::Ground));
     }
     canvas.line(area, 1, line);
+}
+
+/// Between two columns.
+pub(super) const GAP: usize = 1;
+
+/// A column that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Which one.
+    pub(super) column: usize,
+    pub(super) width: usize,
+}
+
+/// Those that fit into so much room, in their order.
+pub(super) fn fit(columns: &[Column], room: usize) -> Vec<Place> {
+    let mut shown = (0..columns.len()).collect::<Vec<_>>();
+    shown.sort_by_key(|&at| columns.get(at).map(|column| column.spare));
+    let mut places: Vec<Place> = Vec::new();
+    let mut used = 0;
+    for at in shown {
+        let Some(column) = columns.get(at) else { continue };
+        let needed = column.width + if places.is_empty() { 0 } else { GAP };
+        if used + needed > room {
+            break;
+        }
+        used += needed;
+        places.push(Place { column: at, width: column.width });
+    }
+    places.sort_by_key(|place| place.column);
+    grow(columns, &mut places, room - used);
+    places
+}
+
+/// Shares out what is left.
+fn grow(columns: &[Column], places: &mut [Place], mut left: usize) {
+    let wants = |place: &Place| {
+        let column = columns.get(place.column);
+        column
+            .filter(|column| column.grow > 0 && place.width < column.most)
+            .map(|column| (column.grow, column.most))
+    };
+    while left > 0 {
+        let weights = places.iter().filter_map(wants).map(|(grow, _)| grow).sum::<usize>();
+        if weights == 0 {
+            return;
+        }
+        let share = left;
+        for place in places.iter_mut() {
+            let Some((grow, most)) = wants(place) else { continue };
+            let more = (share * grow / weights).max(1).min(most - place.width).min(left);
+            place.width += more;
+            left -= more;
+        }
+    }
+}
+
+const WIDTH: u16 = 20;
+
+pub(super) fn draw_sort_menu(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui) {
+    let Mode::Sort { choice } = ui.mode else { return };
+    let columns = ui.listing().table().columns;
+    let height = (columns.len() as u16 + 2).min(area.height.saturating_sub(1));
+    let menu = Rect { y: area.y + 1, width: WIDTH.min(area.width), height, ..area };
+    Clear.render(menu, canvas.buffer);
+    let block = Block::bordered().title("Sort by");
+    let inner = block.inner(menu);
+    block.render(menu, canvas.buffer);
+    let first = (choice + 1).saturating_sub(usize::from(inner.height));
+    for (down, (at, column)) in (0..).zip(columns.iter().enumerate().skip(first)) {
+        canvas.line(inner, down, vec![(format!(" {}", column.name), Tone::Plain)]);
+        if at == choice {
+            canvas.ground(inner, down.min(inner.height), Tone::Selected);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GAP, Place, fit};
+    use crate::item::Column;
+    use crate::view::View;
+
+    #[test]
+    fn columns_grow_to_what_is_worth_having_and_spare_ones_go_first() {
+        let columns =
+            [Column::text("A", 10).growing(1, 20), Column::number("B", 5), Column::text("C", 8).spare(1)];
+        let widths = |room| fit(&columns, room).iter().map(|place| place.width).collect::<Vec<_>>();
+        assert_eq!(widths(16), [10, 5]);
+        assert_eq!(widths(24), [18, 5]);
+        assert_eq!(widths(25), [10, 5, 8]);
+        assert_eq!(widths(100), [20, 5, 8]);
+        assert_eq!(fit(&columns, 10), [Place { column: 0, width: 10 }]);
+        assert_eq!(fit(&columns, 3), []);
+    }
+
+    #[test]
+    fn every_view_shows_what_it_must_in_80_columns_and_no_width_is_passed() {
+        for (view, grouped) in View::ALL.into_iter().flat_map(|view| [(view, false), (view, true)]) {
+            let columns = view.table(grouped).columns;
+            let needed = columns.iter().filter(|column| column.spare == 0).count();
+            assert!(fit(columns, 79).len() >= needed, "{view:?} {grouped}");
+            for room in 20..250 {
+                let places = fit(columns, room);
+                let used = places.iter().map(|place| place.width + GAP).sum::<usize>();
+                assert!(used <= room + GAP, "{view:?} {room}");
+            }
+            assert_eq!(fit(columns, 320).len(), columns.len(), "{view:?}");
+        }
+    }
 }

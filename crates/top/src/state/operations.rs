@@ -96,9 +96,11 @@ impl Operations {
         let others = (self.others.count > 0).then_some((None, &self.others));
         self.by_file.iter().map(|(file, of)| (Some(file), of)).chain(others)
     }
+}
 
-    /// A copy to look at: what is to come is not explained by what was.
-    pub(crate) fn frozen(&self) -> Self {
+/// To be looked at: what is to come is not explained by what was.
+impl Clone for Operations {
+    fn clone(&self) -> Self {
         Self {
             reasons: Reasons::default(),
             slowest: self.slowest.clone(),

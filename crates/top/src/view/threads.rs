@@ -1,7 +1,7 @@
 //! What the broker's threads did in the last seconds, each by itself or all of a role together.
 
 use report::quantity::format_count;
-use report::thread_state::ThreadState;
+use report::thread_state::ThreadState::{self, Blocked, FileOp, Lock, Runnable, Running, Stopped};
 
 use super::{Table, rows};
 use crate::clip::{clip, clip_middle};
@@ -41,6 +41,12 @@ struct ThreadRow {
     sampled: bool,
 }
 
+impl ThreadRow {
+    fn share(&self, state: ThreadState) -> f64 {
+        self.course.shares.of(state)
+    }
+}
+
 columns! { THREAD_COLUMNS for ThreadRow, |row, width, about| {
     key: RowKey::Thread(row.course.tid),
     words: format!("{} {} {}", row.course.name, row.course.role.as_str(), row.course.tid),
@@ -50,18 +56,12 @@ columns! { THREAD_COLUMNS for ThreadRow, |row, width, about| {
         row.course.shares.busy(), per_cent(row.course.shares.busy(), Tone::Strong);
     Column::text("STATES", 12).growing(3, 50) =>
         row.course.shares.busy(), states(&row.course.shares, width);
-    share("CPU") =>
-        row.course.shares.of(ThreadState::Running), on_cpu(row.course.shares.of(ThreadState::Running), row.sampled);
-    share("RUNQ") =>
-        row.course.shares.of(ThreadState::Runnable), per_cent(row.course.shares.of(ThreadState::Runnable), Tone::Plain);
-    share("FILE") =>
-        row.course.shares.of(ThreadState::FileOp), per_cent(row.course.shares.of(ThreadState::FileOp), Tone::Plain);
-    share("BLOCK") =>
-        row.course.shares.of(ThreadState::Blocked), per_cent(row.course.shares.of(ThreadState::Blocked), Tone::Plain);
-    share("LOCK") =>
-        row.course.shares.of(ThreadState::Lock), per_cent(row.course.shares.of(ThreadState::Lock), Tone::Plain);
-    share("STOP") =>
-        row.course.shares.of(ThreadState::Stopped), per_cent(row.course.shares.of(ThreadState::Stopped), Tone::Plain);
+    share("CPU") => row.share(Running), on_cpu(row.share(Running), row.sampled);
+    share("RUNQ") => row.share(Runnable), part(row.share(Runnable));
+    share("FILE") => row.share(FileOp), part(row.share(FileOp));
+    share("BLOCK") => row.share(Blocked), part(row.share(Blocked));
+    share("LOCK") => row.share(Lock), part(row.share(Lock));
+    share("STOP") => row.share(Stopped), part(row.share(Stopped));
     Column::number("TID", 7) =>
         u64::from(row.course.tid), plain(row.course.tid.to_string());
     Column::text("ROLE", 17).spare(1) =>
@@ -72,6 +72,12 @@ struct RoleRow {
     of: OfRole,
     each: Shares,
     sampled: bool,
+}
+
+impl RoleRow {
+    fn share(&self, state: ThreadState) -> f64 {
+        self.each.of(state)
+    }
 }
 
 columns! { ROLE_COLUMNS for RoleRow, |row, width, about| {
@@ -85,18 +91,12 @@ columns! { ROLE_COLUMNS for RoleRow, |row, width, about| {
         row.each.busy(), per_cent(row.each.busy(), Tone::Strong);
     Column::text("STATES", 10).growing(3, 50) =>
         row.each.busy(), states(&row.each, width);
-    share("CPU") =>
-        row.each.of(ThreadState::Running), on_cpu(row.each.of(ThreadState::Running), row.sampled);
-    share("RUNQ") =>
-        row.each.of(ThreadState::Runnable), per_cent(row.each.of(ThreadState::Runnable), Tone::Plain);
-    share("FILE") =>
-        row.each.of(ThreadState::FileOp), per_cent(row.each.of(ThreadState::FileOp), Tone::Plain);
-    share("BLOCK") =>
-        row.each.of(ThreadState::Blocked), per_cent(row.each.of(ThreadState::Blocked), Tone::Plain);
-    share("LOCK") =>
-        row.each.of(ThreadState::Lock), per_cent(row.each.of(ThreadState::Lock), Tone::Plain);
-    share("STOP") =>
-        row.each.of(ThreadState::Stopped), per_cent(row.each.of(ThreadState::Stopped), Tone::Plain);
+    share("CPU") => row.share(Running), on_cpu(row.share(Running), row.sampled);
+    share("RUNQ") => row.share(Runnable), part(row.share(Runnable));
+    share("FILE") => row.share(FileOp), part(row.share(FileOp));
+    share("BLOCK") => row.share(Blocked), part(row.share(Blocked));
+    share("LOCK") => row.share(Lock), part(row.share(Lock));
+    share("STOP") => row.share(Stopped), part(row.share(Stopped));
     Column::number("HOST'S CPUS", 11).spare(1) =>
         row.of.processors.unwrap_or(0.0), row.of.processors.map_or_else(dash, |cpus| plain(format!("{cpus:.2}")));
 } }
@@ -108,7 +108,11 @@ fn states(shares: &Shares, width: usize) -> Cell {
 
 /// Time on a CPU, if anything samples it.
 fn on_cpu(share: f64, sampled: bool) -> Cell {
-    if sampled { per_cent(share, Tone::Plain) } else { dash() }
+    if sampled { part(share) } else { dash() }
+}
+
+fn part(share: f64) -> Cell {
+    per_cent(share, Tone::Plain)
 }
 
 fn per_cent(share: f64, tone: Tone) -> Cell {
