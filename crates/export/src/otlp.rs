@@ -7,29 +7,25 @@
 //! or refused is counted. It does not reach verdicts, and speaks neither TLS nor gRPC: a collector beside it does.
 
 mod endpoint;
-mod ids;
 mod post;
-mod queue;
 mod sender;
-mod slowest;
 mod span;
 mod traces;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use model::{Nanos, Verdict};
-
-pub use endpoint::Endpoint;
-pub use sender::RetryPolicy;
+use sender::{Batch, Queue, Sender};
+use traces::Traces;
 
 use crate::catalog::Metric;
 use crate::registry::Registry;
-use queue::{Batch, Queue};
-use sender::Sender;
-use slowest::Slowest;
-use traces::Traces;
+use crate::site::lock;
+
+pub use endpoint::Endpoint;
+pub use sender::RetryPolicy;
 
 /// So much of encoded batches waits for the collector, at most.
 const QUEUE_BYTES: usize = 8 << 20;
@@ -111,10 +107,6 @@ impl Counts {
         registry.set(Metric::OtlpRejected, &[], self.rejected_spans as f64);
         registry.set(Metric::OtlpRetries, &[], self.retries as f64);
     }
-}
-
-fn lock(counters: &Counters) -> MutexGuard<'_, Counts> {
-    counters.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes verdicts and has them sent.
@@ -201,4 +193,43 @@ impl Drop for Otlp {
         // Who does not call `close` does not wait either: the thread ends by itself.
         self.queue.close(Instant::now());
     }
+}
+
+/// Verdicts, of which the least slow gives way.
+#[derive(Debug)]
+struct Slowest {
+    most: usize,
+    kept: Vec<Verdict>,
+}
+
+impl Slowest {
+    /// Room for so many.
+    fn of_at_most(most: usize) -> Self {
+        Self { most, kept: Vec::new() }
+    }
+
+    /// Keeps it or the one that it is slower than. Returns whether all that came are still kept.
+    fn offer(&mut self, verdict: &Verdict) -> bool {
+        if self.kept.len() < self.most {
+            self.kept.push(verdict.clone());
+            return true;
+        }
+        // Few are kept, and most that are offered are not slower than any.
+        let least = self.kept.iter_mut().min_by_key(|kept| latency(kept));
+        if let Some(least) = least.filter(|least| latency(least) < latency(verdict)) {
+            *least = verdict.clone();
+        }
+        false
+    }
+
+    /// Takes all, in the order of their arrival.
+    fn take(&mut self) -> Vec<Verdict> {
+        let mut taken = std::mem::take(&mut self.kept);
+        taken.sort_by_key(|verdict| verdict.request.arrival);
+        taken
+    }
+}
+
+fn latency(verdict: &Verdict) -> Nanos {
+    verdict.request.latency().unwrap_or_default()
 }

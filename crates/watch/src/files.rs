@@ -10,8 +10,7 @@ use ahash::RandomState;
 use model::{FileKind, TopicPartition};
 use probes::event::{FilePath, PathArgument};
 
-use crate::mapped::MappedFiles;
-use crate::mountinfo::DeviceNumber;
+use crate::mounts::DeviceNumber;
 use crate::mounts::{Inside, Mounts, below};
 
 /// A file as the broker means it.
@@ -61,7 +60,7 @@ const MOUNTS_AGAIN: Duration = Duration::from_secs(1);
 impl Files {
     pub(crate) fn new(mounts: Mounts, log_dirs: &[PathBuf]) -> Self {
         let log_dirs = log_dirs.iter().filter_map(|dir| mounts.locate(dir)).collect();
-        let mapped = MappedFiles::of(mounts.pid());
+        let mapped = MappedFiles::of(mounts.pid);
         Self {
             mounts,
             looked_at_mounts: Instant::now(),
@@ -161,7 +160,7 @@ impl Files {
             return;
         }
         if !self.mounts.knows(device) && self.looked_at_mounts.elapsed() >= MOUNTS_AGAIN {
-            self.mounts = self.mounts.again();
+            self.mounts = Mounts::of(self.mounts.pid);
             self.looked_at_mounts = Instant::now();
         }
         self.mounted = self.mounts.knows(device).then_some(device);
@@ -232,6 +231,54 @@ fn clean(path: &str) -> String {
         }
     }
     components.join("/")
+}
+
+/// Reading the mappings of a process with many holds its faults up: not more often than this.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The files mapped by a process when it was last looked at.
+pub(crate) struct MappedFiles {
+    pid: u32,
+    looked: Option<Instant>,
+    paths: HashMap<(DeviceNumber, u64), String>,
+}
+
+impl MappedFiles {
+    pub(crate) fn of(pid: u32) -> Self {
+        Self { pid, looked: None, paths: HashMap::new() }
+    }
+
+    /// The path of a mapped file, as the process sees it; none if it was not mapped when last looked at.
+    pub(crate) fn path(&mut self, device: DeviceNumber, inode: u64) -> Option<&str> {
+        let is_old = self.looked.is_none_or(|looked| looked.elapsed() >= AGAIN);
+        if is_old && !self.paths.contains_key(&(device, inode)) {
+            let text = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+            self.paths = text.lines().filter_map(parse).collect();
+            self.looked = Some(Instant::now());
+        }
+        self.paths.get(&(device, inode)).map(String::as_str)
+    }
+
+    /// Something was renamed or removed: no path is sure any more.
+    pub(crate) fn forget(&mut self) {
+        self.paths.clear();
+    }
+}
+
+/// `7f1c2000-7f1c3000 rw-s 00000000 08:01 131 /path of it`, numbers in hexadecimal but for the inode's
+fn parse(line: &str) -> Option<((DeviceNumber, u64), String)> {
+    let mut rest = line;
+    let mut next = || {
+        let (word, after) = rest.split_once(' ')?;
+        rest = after.trim_start();
+        Some(word)
+    };
+    let (major, minor) =
+        next().and_then(|_| next()).and_then(|_| next()).and_then(|_| next())?.split_once(':')?;
+    let inode = next()?.parse().ok().filter(|&inode| inode != 0)?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
+    let path = Some(rest).filter(|path| path.starts_with('/') && !path.ends_with(" (deleted)"))?;
+    Some((((number(major)?, number(minor)?), inode), path.to_owned()))
 }
 
 #[cfg(test)]
@@ -335,6 +382,27 @@ mod tests {
             let text: Option<Arc<str>> = text.map(Into::into);
             let found = files.given(&PathArgument { text, start });
             assert_eq!((&*found.named.file, found.device, found.inode), (file, (0, 0), 0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod mapped_tests {
+    use super::parse;
+
+    #[test]
+    fn mappings_of_files_have_a_path() {
+        let line =
+            "7f1c2000-7f1c3000 rw-s 00000000 fe:1f 131                          /data/my topic-0/0.index";
+        assert_eq!(parse(line), Some((((0xfe, 0x1f), 131), "/data/my topic-0/0.index".to_owned())));
+        for line in [
+            "7f1c2000-7f1c3000 rw-p 00000000 00:00 0 ",
+            "7f1c2000-7f1c3000 rw-p 00000000 00:00 0                          [heap]",
+            "7f1c2000-7f1c3000 rw-s 00000000 fe:01 131                        /data/0.index (deleted)",
+            "7f1c2000",
+            "",
+        ] {
+            assert_eq!(parse(line), None, "{line}");
         }
     }
 }

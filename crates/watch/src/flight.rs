@@ -11,17 +11,11 @@
 //! it was due, or was due before a long request ended, is missed only if something slow reaches back to it:
 //! then a [`Loss`] says so.
 
-mod intervals;
-mod queues;
-mod weight;
-
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use model::{Event, Loss, LossKind, Nanos, Request};
-
-use intervals::Intervals;
-use queues::Queues;
 
 /// What counts as slow and how much is kept.
 #[derive(Clone, Debug)]
@@ -90,7 +84,7 @@ impl FlightRecorder {
         if passes_at_once(&event) {
             out(event);
         } else {
-            let bytes = weight::of(&event);
+            let bytes = weight_of(&event);
             self.held_bytes += bytes as usize;
             self.held.push_back((event, bytes));
         }
@@ -156,7 +150,7 @@ impl FlightRecorder {
     fn decide_oldest(&mut self, out: &mut dyn FnMut(Event)) {
         let Some((event, bytes)) = self.held.pop_front() else { return };
         self.held_bytes -= bytes as usize;
-        let (start, end) = weight::span(&event);
+        let (start, end) = span(&event);
         let passes = match event {
             // Whole or not at all: without what held it up, its time would seem to be spent at work. One that
             // is cut off is not slow, or it would have margins too.
@@ -214,5 +208,172 @@ impl LeftOut {
             }
         }
         (missed.0 > 0).then(|| (missed.0, Nanos((missed.1 + 1).saturating_mul(TENTH_NS)).min(end)))
+    }
+}
+
+/// Stretches in order, none touching another.
+#[derive(Debug, Default)]
+struct Intervals(Vec<(Nanos, Nanos)>);
+
+impl Intervals {
+    /// Adds a stretch.
+    fn add(&mut self, start: Nanos, end: Nanos) {
+        let first = self.0.partition_point(|&(_, kept_end)| kept_end < start);
+        let last = self.0.partition_point(|&(kept_start, _)| kept_start <= end);
+        let joined = self.0.drain(first..last.max(first));
+        let whole = joined.fold((start, end), |whole, kept| (whole.0.min(kept.0), whole.1.max(kept.1)));
+        self.0.insert(first, whole);
+    }
+
+    /// Whether a stretch, which may be a moment, shares a moment with any.
+    fn touches(&self, start: Nanos, end: Nanos) -> bool {
+        let first = self.0.partition_point(|&(_, kept_end)| kept_end < start);
+        self.0.get(first).is_some_and(|&(kept_start, _)| kept_start <= end)
+    }
+
+    /// Whether a stretch lies within one of them.
+    fn covers(&self, start: Nanos, end: Nanos) -> bool {
+        let first = self.0.partition_point(|&(_, kept_end)| kept_end < end);
+        self.0.get(first).is_some_and(|&(kept_start, _)| kept_start <= start)
+    }
+
+    /// Forgets those that ended before.
+    fn forget_before(&mut self, time: Nanos) {
+        if self.0.first().is_some_and(|&(_, end)| end < time) {
+            self.0.retain(|&(_, end)| end >= time);
+        }
+    }
+}
+
+/// As far as verdicts follow a queue (`diagnose`), and one more.
+const MAX_QUEUE: usize = 17;
+/// Clients come and go: past this many connections, all are forgotten and learnt again.
+const MAX_CONNECTIONS: usize = 65_536;
+
+/// The last requests of each connection.
+#[derive(Debug, Default)]
+struct Queues(HashMap<(SocketAddr, SocketAddr), VecDeque<Stay>>);
+
+/// A request's time at the broker.
+#[derive(Clone, Copy, Debug)]
+struct Stay {
+    arrival: Nanos,
+    complete: Nanos,
+    end: Nanos,
+}
+
+impl Queues {
+    /// Notes a request, in the order in which their connection answered them. When the first of those arrived
+    /// that it stood behind: its own arrival where it stood behind none.
+    fn joined(&mut self, request: &Request) -> Nanos {
+        let connection = (request.client, request.broker);
+        if self.0.len() >= MAX_CONNECTIONS && !self.0.contains_key(&connection) {
+            self.0.clear();
+        }
+        let queue = self.0.entry(connection).or_default();
+        let stay = Stay { arrival: request.arrival, complete: request.arrival_end, end: request.last_seen() };
+        let mut behind = stay;
+        for ahead in queue.iter().rev() {
+            if ahead.end <= behind.complete || ahead.arrival > behind.arrival {
+                break;
+            }
+            behind = *ahead;
+        }
+        queue.push_back(stay);
+        if queue.len() > MAX_QUEUE {
+            queue.pop_front();
+        }
+        behind.arrival
+    }
+}
+
+/// An allocation's own cost, and an event's place in the ring.
+const PLACE: usize = 16 + size_of::<(Event, u32)>();
+
+/// About how many bytes an event takes.
+fn weight_of(event: &Event) -> u32 {
+    let boxed = match event {
+        Event::Request(request) => size_of_val(&**request) + 256 * request.partitions.len(),
+        Event::FileOp(op) => size_of_val(&**op),
+        Event::OffCpu(interval) => size_of_val(&**interval),
+        Event::JournalCommit(commit) => size_of_val(&**commit),
+        Event::BlockIo(io) => size_of_val(&**io),
+        Event::Reclaim(reclaim) => size_of_val(&**reclaim),
+        Event::KernelSpan(span) => size_of_val(&**span),
+        Event::SocketOp(op) => size_of_val(&**op),
+        Event::TcpEvent(trouble) => size_of_val(&**trouble),
+        Event::HostSample(sample) => size_of_val(&**sample),
+        Event::CpuSample(sample) => size_of_val(&**sample),
+        Event::LockWait(wait) => size_of_val(&**wait),
+        Event::JvmPause(pause) => size_of_val(&**pause),
+        Event::DirtyThrottle(_) | Event::BrokerChange(_) | Event::Loss(_) => 0,
+    };
+    u32::try_from(PLACE + boxed).unwrap_or(u32::MAX)
+}
+
+/// When an event began and ended.
+fn span(event: &Event) -> (Nanos, Nanos) {
+    let moment = (event.time(), event.time());
+    match event {
+        Event::Request(request) => (request.arrival, request.last_seen()),
+        Event::FileOp(op) => (op.start, op.end),
+        Event::OffCpu(interval) => (interval.start, interval.end),
+        Event::JournalCommit(commit) => (commit.start, commit.end),
+        Event::BlockIo(io) => (io.queued.unwrap_or(io.start).min(io.start), io.end),
+        Event::DirtyThrottle(pause) => (pause.start, pause.end),
+        Event::Reclaim(reclaim) => (reclaim.start, reclaim.end),
+        Event::KernelSpan(span) => (span.start, span.end),
+        Event::SocketOp(op) => (op.start, op.end),
+        Event::HostSample(sample) => (sample.start, sample.end),
+        Event::LockWait(wait) => (wait.start, wait.end),
+        Event::JvmPause(pause) => (pause.start, pause.end),
+        Event::Loss(loss) => (loss.start, loss.end),
+        Event::TcpEvent(_) | Event::CpuSample(_) | Event::BrokerChange(_) => moment,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Intervals;
+    use model::Nanos;
+
+    fn of(stretches: &[(i64, i64)]) -> Intervals {
+        let mut intervals = Intervals::default();
+        for &(start, end) in stretches {
+            intervals.add(Nanos(start), Nanos(end));
+        }
+        intervals
+    }
+
+    #[test]
+    fn stretches_that_touch_become_one() {
+        for (stretches, expected) in [
+            (vec![(1, 3), (5, 7)], vec![(1, 3), (5, 7)]),
+            (vec![(5, 7), (1, 3)], vec![(1, 3), (5, 7)]),
+            (vec![(1, 3), (5, 7), (3, 5)], vec![(1, 7)]),
+            (vec![(1, 9), (2, 3)], vec![(1, 9)]),
+            (vec![(4, 5), (6, 7), (8, 9), (0, 8)], vec![(0, 9)]),
+        ] {
+            let found: Vec<_> = of(&stretches).0.iter().map(|(start, end)| (start.0, end.0)).collect();
+            assert_eq!(found, expected, "{stretches:?}");
+        }
+    }
+
+    #[test]
+    fn a_stretch_touches_what_it_shares_a_moment_with() {
+        let mut intervals = of(&[(10, 20), (30, 40)]);
+        for (start, end, touches) in
+            [(0, 9, false), (0, 10, true), (20, 20, true), (21, 29, false), (25, 35, true), (41, 50, false)]
+        {
+            assert_eq!(intervals.touches(Nanos(start), Nanos(end)), touches, "{start} to {end}");
+        }
+        for (start, end, covers) in
+            [(10, 20, true), (12, 13, true), (9, 12, false), (18, 31, false), (41, 42, false)]
+        {
+            assert_eq!(intervals.covers(Nanos(start), Nanos(end)), covers, "{start} to {end}");
+        }
+        intervals.forget_before(Nanos(21));
+        assert!(!intervals.touches(Nanos(15), Nanos(15)));
+        assert!(intervals.touches(Nanos(30), Nanos(30)));
     }
 }

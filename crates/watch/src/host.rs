@@ -2,10 +2,8 @@
 //! whole did, as the kernel's own files count it. [`METRICS`] lists the figures. Does not judge them, and hooks
 //! nothing: it costs the broker nothing and itself about a millisecond a second.
 
-mod accept_queue;
 mod cgroup;
 mod devices;
-mod disks;
 mod facts;
 mod figures;
 mod interfaces;
@@ -20,11 +18,10 @@ use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use model::{Event, HostScope, Nanos};
+use model::{Event, HostScope, Nanos, TcpEvent, TcpEventKind};
 
 use crate::source::{BrokerProcess, Feed, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
-use accept_queue::AcceptQueue;
 use cgroup::Cgroup;
 use figures::Figures;
 use interfaces::Interfaces;
@@ -69,6 +66,22 @@ impl Source for HostSource {
     }
 }
 
+/// What the kernel had counted when last asked, and of which process's namespace.
+#[derive(Default)]
+struct AcceptQueue(Option<(u32, u64)>);
+
+impl AcceptQueue {
+    /// Overflows since the last call, if any; the first call of a process only looks where the counter stands.
+    fn sample(&mut self, kernel: &Kernel, pid: u32, at: Nanos) -> Option<TcpEvent> {
+        let netstat = text::read(&kernel.of_process(pid, "net/netstat"))?;
+        let overflows = text::counter(&netstat, "TcpExt: ListenOverflows")?;
+        let (_, before) = self.0.replace((pid, overflows)).filter(|(process, _)| *process == pid)?;
+        let count = overflows.saturating_sub(before);
+        let kind = TcpEventKind::AcceptQueueOverflow;
+        (count > 0).then_some(TcpEvent { at, kind, local: None, remote: None, count })
+    }
+}
+
 /// Reads everything, one moment after the other.
 pub(crate) struct Sampler {
     kernel: Kernel,
@@ -101,7 +114,7 @@ impl Sampler {
     pub(crate) fn sample(&mut self, now: Nanos, broker: Option<&BrokerProcess>) -> Vec<Event> {
         self.survey(broker);
         self.figures.begin(now);
-        disks::sample(&self.kernel, &self.devices, &mut self.figures);
+        devices::sample(&self.kernel, &self.devices, &mut self.figures);
         let pid = broker.map(|broker| broker.pid);
         let Self { kernel, figures, .. } = self;
         let mut of_files = |scope| metrics::sample(scope, "", figures, &|file| kernel.file(file, pid));
@@ -129,5 +142,31 @@ impl Sampler {
             self.cgroup = Cgroup::of(&self.kernel, broker.pid);
             self.broker = Some(broker.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod accept_queue_tests {
+    use super::AcceptQueue;
+    use crate::host::tests::fixture::Fixture;
+    use model::{Nanos, TcpEventKind};
+
+    fn seen(queue: &mut AcceptQueue, fixture: &Fixture, pid: u32, overflows: u64) -> Option<u64> {
+        let netstat = format!("TcpExt: ListenDrops ListenOverflows\nTcpExt: 90 {overflows}\n");
+        fixture.file(&format!("proc/{pid}/net/netstat"), &netstat);
+        let trouble = queue.sample(&fixture.kernel(), pid, Nanos(7))?;
+        assert_eq!((trouble.at, trouble.kind), (Nanos(7), TcpEventKind::AcceptQueueOverflow));
+        assert_eq!((trouble.local, trouble.remote), (None, None));
+        Some(trouble.count)
+    }
+
+    #[test]
+    fn what_was_counted_before_is_not_reported() {
+        let (fixture, mut queue) = (Fixture::new("accept-queue"), AcceptQueue::default());
+        let counts = [5, 5, 12, 12, 3, 4].map(|overflows| seen(&mut queue, &fixture, 11, overflows));
+        assert_eq!(counts, [None, None, Some(7), None, None, Some(1)]);
+        let counts = [40, 41].map(|overflows| seen(&mut queue, &fixture, 12, overflows));
+        assert_eq!(counts, [None, Some(1)], "another process may be in another namespace");
+        assert_eq!(queue.sample(&fixture.kernel(), 13, Nanos(8)), None, "no such process");
     }
 }

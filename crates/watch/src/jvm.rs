@@ -15,7 +15,7 @@ use model::{Event, LossKind, Pid, Tid};
 use crate::pause_merger::PauseMerger;
 use crate::process::Process;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
-use crate::thread_list::ThreadList;
+use crate::thread_names::ThreadList;
 use crate::thread_names::{Table, ThreadNames};
 
 /// An answer of a line or two.

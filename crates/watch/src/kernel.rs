@@ -10,7 +10,7 @@ use probes::Probes;
 use probes::event::PathArguments;
 
 use crate::devices::Devices;
-use crate::files::{Files, GivenFile, NamedFile};
+use crate::files::{Files, GivenFile};
 use crate::mounts::Mounts;
 use crate::queue::Batch;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
@@ -70,8 +70,8 @@ impl Names {
 
     fn event(&mut self, event: probes::Event, clock: ClockOffset) -> Event {
         match event {
-            probes::Event::FileOp(op) => Event::FileOp(Box::new(self.file_op(op, clock))),
-            probes::Event::BlockIo(io) => Event::BlockIo(Box::new(self.block_io(io, clock))),
+            probes::Event::FileOp(op) => self.file_op(op, clock).into(),
+            probes::Event::BlockIo(io) => self.block_io(io, clock).into(),
             probes::Event::Row(mut event) => {
                 self.complete(&mut event);
                 event
@@ -104,7 +104,7 @@ impl Names {
     }
 
     fn file_op(&mut self, op: probes::FileOp, clock: ClockOffset) -> FileOp {
-        let FileNames { named, renamed_to, device, inode, fs } = self.names_of(&op);
+        let (GivenFile { named, device, inode, fs }, renamed_to) = self.names_of(&op);
         let is_append = op.op == FileOpKind::Write && named.kind == FileKind::Log;
         let batch = if is_append { batch_head(op.head()) } else { None };
         let read = |bytes: Option<u64>| bytes.filter(|_| op.result > 0);
@@ -132,7 +132,8 @@ impl Names {
         }
     }
 
-    fn names_of(&mut self, op: &probes::FileOp) -> FileNames {
+    /// What an operation was on, and what that is called afterwards.
+    fn names_of(&mut self, op: &probes::FileOp) -> (GivenFile, Option<Arc<str>>) {
         if let Some(given) = &op.given {
             return self.given(op, given);
         }
@@ -141,11 +142,11 @@ impl Names {
             None if op.op == FileOpKind::MmapFault => self.files.mapped(op.device, op.inode),
             None => Files::nameless(op.inode),
         };
-        FileNames { named, renamed_to: None, device: op.device, inode: op.inode, fs: Arc::clone(&op.fs) }
+        (GivenFile { named, device: op.device, inode: op.inode, fs: Arc::clone(&op.fs) }, None)
     }
 
-    fn given(&mut self, op: &probes::FileOp, given: &PathArguments) -> FileNames {
-        let GivenFile { named, device, inode, fs } = self.files.given(&given.from);
+    fn given(&mut self, op: &probes::FileOp, given: &PathArguments) -> (GivenFile, Option<Arc<str>>) {
+        let found = self.files.given(&given.from);
         let renamed_to = given.to.as_ref().map(|to| self.files.given(to).named.file);
         match (&given.to, op.op) {
             _ if op.result != 0 => {}
@@ -153,7 +154,7 @@ impl Names {
             (to, FileOpKind::Rename | FileOpKind::Unlink) => self.files.moved(&given.from, to.as_ref()),
             _ => {}
         }
-        FileNames { named, renamed_to, device, inode, fs }
+        (found, renamed_to)
     }
 
     fn block_io(&mut self, io: probes::BlockIo, clock: ClockOffset) -> BlockIo {
@@ -174,15 +175,6 @@ impl Names {
             file: named.map(|named| named.file),
         }
     }
-}
-
-/// What an operation was on.
-struct FileNames {
-    named: NamedFile,
-    renamed_to: Option<Arc<str>>,
-    device: (u32, u32),
-    inode: u64,
-    fs: Arc<str>,
 }
 
 fn moves_bytes(op: FileOpKind) -> bool {

@@ -2,9 +2,11 @@
 //! later and says more. Shared by the threads that read the two.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use model::{JvmPause, Nanos};
+
+use crate::queue::lock;
 
 /// How long the recorder's account is waited for: its JVM writes once a second, and holds a stop back until all of it
 /// has been written, or two seconds.
@@ -28,12 +30,12 @@ struct Inner {
 impl PauseMerger {
     /// Sets whether the recorder reports pauses from now on.
     pub(crate) fn expect_recorded(&self, expected: bool) {
-        self.lock().expects_recorded = expected;
+        lock(&self.0).expects_recorded = expected;
     }
 
     /// Takes what the probes saw; returns what is to be reported at once.
     pub(crate) fn add_probed(&self, pause: JvmPause) -> Option<JvmPause> {
-        let inner = &mut *self.lock();
+        let inner = &mut *lock(&self.0);
         if inner.recorded.iter().any(|recorded| recorded.is_same_pause(&pause)) {
             return None;
         }
@@ -46,7 +48,7 @@ impl PauseMerger {
 
     /// Takes what the recorder reported, and adds what the probes alone saw of it.
     pub(crate) fn add_recorded(&self, pause: JvmPause) -> JvmPause {
-        let inner = &mut *self.lock();
+        let inner = &mut *lock(&self.0);
         let same = inner.held.iter().position(|held| held.is_same_pause(&pause));
         let pause = match same.and_then(|index| inner.held.remove(index)) {
             Some(probed) => pause.merge(probed),
@@ -61,7 +63,7 @@ impl PauseMerger {
 
     /// The probes' pauses that the recorder has not reported in time.
     pub(crate) fn overdue(&self, now: Nanos) -> Vec<JvmPause> {
-        let inner = &mut *self.lock();
+        let inner = &mut *lock(&self.0);
         let until = if inner.expects_recorded { now - MAX_DELAY } else { Nanos::MAX };
         let due = inner.held.iter().take_while(|pause| pause.end <= until).count();
         inner.held.drain(..due).collect()
@@ -69,11 +71,7 @@ impl PauseMerger {
 
     /// All that are left, when both have ended.
     pub(crate) fn rest(&self) -> Vec<JvmPause> {
-        self.lock().held.drain(..).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).held.drain(..).collect()
     }
 }
 

@@ -7,21 +7,19 @@ use std::path::Path;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 /// What attaching to the process that takes a restarted broker's place takes, and reading about it in `/proc`.
-const KEPT: [CapabilitySet; 6] = [
-    CapabilitySet::BPF,
-    CapabilitySet::PERFMON,
-    CapabilitySet::NET_RAW,
-    CapabilitySet::SYS_PTRACE,
-    CapabilitySet::DAC_READ_SEARCH,
-    CapabilitySet::SYSLOG,
-];
+const KEPT: CapabilitySet = CapabilitySet::BPF
+    .union(CapabilitySet::PERFMON)
+    .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::SYS_PTRACE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::SYSLOG);
 
 /// Gives away all other capabilities of the calling thread and of those it will start, from all sets, and the means
 /// to come by new ones. Capabilities are a thread's own: a watch's threads each call it first of all, and the main
 /// thread once its output is there. `output` is a directory to go on writing to; where it is another user's, as
 /// when root records into a home, the capability to write there stays too.
 pub fn drop_unneeded_capabilities(output: Option<&Path>) -> rustix::io::Result<()> {
-    let mut kept = needed();
+    let mut kept = KEPT;
     if output.is_some_and(is_of_another) {
         kept |= CapabilitySet::DAC_OVERRIDE;
     }
@@ -36,11 +34,7 @@ pub fn drop_all_capabilities() -> rustix::io::Result<()> {
 /// As [`drop_unneeded_capabilities`], but for becoming the broker's user, which gives away even more (`jvm::act_as`): for the
 /// thread that asks the JVM.
 pub(crate) fn keep_setuid_capabilities() -> rustix::io::Result<()> {
-    keep_only(needed() | CapabilitySet::SETUID | CapabilitySet::SETGID)
-}
-
-fn needed() -> CapabilitySet {
-    KEPT.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union)
+    keep_only(KEPT | CapabilitySet::SETUID | CapabilitySet::SETGID)
 }
 
 fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
@@ -75,8 +69,7 @@ mod tests {
         let check = || {
             drop_unneeded_capabilities(None).unwrap();
             let sets = rustix::thread::capabilities(None).unwrap();
-            let kept = KEPT.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
-            assert!(kept.contains(sets.permitted) && sets.effective == sets.permitted, "{sets:?}");
+            assert!(KEPT.contains(sets.permitted) && sets.effective == sets.permitted, "{sets:?}");
             assert_eq!(sets.inheritable, CapabilitySet::empty());
             assert!(rustix::thread::no_new_privs().unwrap());
         };

@@ -30,6 +30,11 @@ pub trait EventSink: Send {
     fn take(&mut self, events: Vec<Event>, refuse: &mut dyn FnMut(&Event));
 }
 
+/// What it guards is whole also where a thread that held it has panicked.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What both ends know.
 struct Fill {
     capacity: usize,
@@ -59,7 +64,7 @@ impl Sender {
 
     /// Hands events over, and counts as dropped those that there is no room for or nobody reads any more.
     pub(crate) fn send_all(&self, events: Vec<Event>) {
-        match &mut *self.fill.taker() {
+        match &mut *lock(&self.fill.taker) {
             Some(taker) => self.fill.hand_over(&mut **taker, events),
             None => self.enqueue(events),
         }
@@ -88,7 +93,7 @@ impl Sender {
 
     /// How many of them no event has reported.
     pub(crate) fn unreported(&self) -> u64 {
-        self.fill.unreported().as_ref().map_or(0, |loss| loss.count)
+        lock(&self.fill.unreported).as_ref().map_or(0, |loss| loss.count)
     }
 }
 
@@ -123,10 +128,6 @@ impl<'s> Batch<'s> {
 }
 
 impl Fill {
-    fn taker(&self) -> MutexGuard<'_, Option<Box<dyn EventSink>>> {
-        self.taker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn hand_over(&self, taker: &mut dyn EventSink, mut events: Vec<Event>) {
         let Some(first) = events.first().map(Event::time) else { return };
         if let Some(loss) = self.loss_to_report(first) {
@@ -147,13 +148,9 @@ impl Fill {
         self.waiting.fetch_sub(count, Ordering::Relaxed);
     }
 
-    fn unreported(&self) -> MutexGuard<'_, Option<Loss>> {
-        self.unreported.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn drop_events(&self, events: &[Event]) {
         self.dropped.fetch_add(events.len() as u64, Ordering::Relaxed);
-        let (mut unreported, times) = (self.unreported(), || events.iter().map(Event::time));
+        let (mut unreported, times) = (lock(&self.unreported), || events.iter().map(Event::time));
         let (Some(first), Some(last)) = (times().min(), times().max()) else { return };
         let loss = unreported.get_or_insert_with(|| Loss {
             start: first,
@@ -172,7 +169,7 @@ impl Fill {
         if !self.any_unreported.load(Ordering::Relaxed) {
             return None;
         }
-        let mut unreported = self.unreported();
+        let mut unreported = lock(&self.unreported);
         let loss = unreported.take_if(|loss| time - loss.start >= REPORT_AFTER)?;
         self.any_unreported.store(false, Ordering::Relaxed);
         Some(loss)
@@ -195,7 +192,7 @@ impl Queue {
 
     /// From now on a taker has the events; first those that wait here.
     pub(crate) fn set_sink(&self, mut taker: Box<dyn EventSink>) {
-        let mut place = self.fill.taker();
+        let mut place = lock(&self.fill.taker);
         let waiting: Vec<Event> = std::iter::from_fn(|| self.next(Duration::ZERO).ok().flatten()).collect();
         self.fill.hand_over(&mut *taker, waiting);
         self.fill.is_taken.store(true, Ordering::Relaxed);

@@ -3,14 +3,14 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use capture::Counters;
 use model::{ClockOffset, Event, Loss, LossKind, Nanos, Pid};
 
-use crate::queue::Sender;
+use crate::queue::{Sender, lock};
 
 /// How often a source looks whether the broker is still the same process, and what it has lost.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -133,11 +133,11 @@ pub(crate) struct CurrentBroker(Arc<Mutex<Option<BrokerProcess>>>);
 
 impl CurrentBroker {
     pub(crate) fn get(&self) -> Option<BrokerProcess> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 
     pub(crate) fn set(&self, process: Option<BrokerProcess>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = process;
+        *lock(&self.0) = process;
     }
 }
 

@@ -2,10 +2,16 @@
 //! readers look them up without waiting for each other. Asks nobody for them.
 
 use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use model::Tid;
+use jvm::threads::Names;
+use model::{Pid, Tid};
+
+use crate::queue::lock;
 
 /// Full names by thread, each with the name that the kernel had for the thread when its full one was found out: an id is
 /// given to another thread one day, and threads are renamed.
@@ -51,7 +57,7 @@ const SLOTS: usize = 64;
 
 impl ThreadNames {
     pub(crate) fn publish(&self, table: Table) {
-        *self.0.table.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        *lock(&self.0.table) = Arc::new(table);
         self.0.edition.fetch_add(1, Ordering::Release);
     }
 
@@ -93,8 +99,114 @@ impl NameReader {
         if edition != self.edition {
             self.edition = edition;
             self.recent.fill_with(|| None);
-            self.table = Arc::clone(&self.names.0.table.lock().unwrap_or_else(PoisonError::into_inner));
+            self.table = Arc::clone(&lock(&self.names.0.table));
         }
+    }
+}
+
+/// What the kernel keeps of a name: a shorter one is all there is (`TASK_COMM_LEN`, include/linux/sched.h).
+const MAX_COMM_BYTES: usize = 15;
+/// What threads are called that were never given a name, as that of `main`.
+const UNNAMED: &str = "java";
+/// A thread is started first and named then. In readings.
+const YOUNG_READINGS: u32 = 2;
+/// The JVM is asked no more often than this; twice as long each time that an answer named nobody, up to the longest.
+const MIN_INTERVAL: Duration = Duration::from_secs(5);
+const MAX_INTERVAL: Duration = Duration::from_secs(300);
+/// More threads than this are not looked at.
+const MAX_THREADS: usize = 8_192;
+
+/// The threads of a process.
+pub(crate) struct ThreadList {
+    tasks: PathBuf,
+    threads: HashMap<Tid, Thread>,
+    asked: Option<Instant>,
+    pause: Duration,
+}
+
+struct Thread {
+    comm: String,
+    full: Option<Arc<str>>,
+    readings: u32,
+    /// Whether the JVM was asked since it got its name.
+    asked: bool,
+}
+
+impl ThreadList {
+    pub(crate) fn of(pid: Pid) -> Self {
+        Self::at(Path::new("/proc"), pid)
+    }
+
+    fn at(proc: &Path, pid: Pid) -> Self {
+        let tasks = proc.join(format!("{pid}/task"));
+        Self { tasks, threads: HashMap::new(), asked: None, pause: MIN_INTERVAL }
+    }
+
+    /// Looks which threads have come and gone. Whether full names went with them.
+    pub(crate) fn refresh(&mut self) -> bool {
+        let mut before = std::mem::take(&mut self.threads);
+        let named = before.values().filter(|thread| thread.full.is_some()).count();
+        let tasks = fs::read_dir(&self.tasks).into_iter().flatten().flatten().take(MAX_THREADS);
+        for tid in tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()) {
+            if let Some(thread) = self.seen(tid, before.remove(&tid)) {
+                self.threads.insert(tid, thread);
+            }
+        }
+        self.threads.values().filter(|thread| thread.full.is_some()).count() < named
+    }
+
+    fn seen(&self, tid: Tid, before: Option<Thread>) -> Option<Thread> {
+        let old = before.as_ref().is_some_and(|thread| thread.readings >= YOUNG_READINGS);
+        let comm = if old { None } else { Some(self.comm(tid)?) };
+        let same = before.filter(|thread| comm.as_ref().is_none_or(|comm| *comm == thread.comm));
+        let thread = same.or_else(|| comm.map(Thread::new))?;
+        Some(Thread { readings: thread.readings.saturating_add(1), ..thread })
+    }
+
+    /// Whether it is worth to ask the JVM now.
+    pub(crate) fn wants_names(&self, now: Instant) -> bool {
+        let waited = self.asked.is_none_or(|asked| now.duration_since(asked) >= self.pause);
+        waited && self.threads.values().any(Thread::wants_name)
+    }
+
+    /// Takes what the JVM said its threads are called.
+    pub(crate) fn set_names(&mut self, names: &Names, now: Instant) {
+        let mut news = 0;
+        let comms: HashMap<Tid, String> =
+            self.threads.keys().filter_map(|&tid| Some((tid, self.comm(tid)?))).collect();
+        for (tid, thread) in &mut self.threads {
+            let Some(comm) = comms.get(tid) else { continue };
+            let full = names.get(tid).filter(|full| ***full != **comm).cloned();
+            news += usize::from(full.is_some() && thread.full != full);
+            thread.comm.clone_from(comm);
+            (thread.full, thread.asked) = (full, true);
+        }
+        self.pause = if news > 0 { MIN_INTERVAL } else { (self.pause * 2).min(MAX_INTERVAL) };
+        self.asked = Some(now);
+    }
+
+    /// All full names.
+    pub(crate) fn table(&self) -> Table {
+        let named = |(tid, thread): (&Tid, &Thread)| {
+            let full = Arc::clone(thread.full.as_ref()?);
+            Some((*tid, ThreadName { comm: thread.comm.as_str().into(), full }))
+        };
+        self.threads.iter().filter_map(named).collect()
+    }
+
+    fn comm(&self, tid: Tid) -> Option<String> {
+        let bytes = fs::read(self.tasks.join(format!("{tid}/comm"))).ok()?;
+        Some(String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes)).into_owned())
+    }
+}
+
+impl Thread {
+    fn new(comm: String) -> Self {
+        Self { comm, full: None, readings: 0, asked: false }
+    }
+
+    fn wants_name(&self) -> bool {
+        !self.asked && (self.comm.len() >= MAX_COMM_BYTES || self.comm == UNNAMED)
     }
 }
 
@@ -115,5 +227,85 @@ mod tests {
         assert_eq!(&*reader.full(8, "data-plane-kafk".into()), "data-plane-kafk");
         names.publish(Table::new());
         assert_eq!(&*reader.full(7, "data-plane-kafk".into()), "data-plane-kafk");
+    }
+}
+
+#[cfg(test)]
+mod thread_list_tests {
+    use std::fs;
+    use std::path::Path;
+    use std::time::Instant;
+
+    use super::{MAX_INTERVAL, MIN_INTERVAL, ThreadList};
+    use jvm::threads::Names;
+    use model::Tid;
+
+    const HANDLER: &str = "data-plane-kafka-request-handler-0";
+
+    fn start(proc: &Path, tid: Tid, comm: &str) {
+        let task = proc.join(format!("1/task/{tid}"));
+        fs::create_dir_all(&task).unwrap();
+        fs::write(task.join("comm"), format!("{comm}\n")).unwrap();
+    }
+
+    fn end(proc: &Path, tid: Tid) {
+        fs::remove_dir_all(proc.join(format!("1/task/{tid}"))).unwrap();
+    }
+
+    fn names(named: &[(Tid, &str)]) -> Names {
+        named.iter().map(|(tid, name)| (*tid, (*name).into())).collect()
+    }
+
+    #[test]
+    fn the_jvm_is_asked_for_names_that_the_kernel_cut_and_not_again_for_the_same() {
+        let proc = tempfile::tempdir().unwrap();
+        let mut list = ThreadList::at(proc.path(), 1);
+        let began = Instant::now();
+        start(proc.path(), 10, "GC Thread#0");
+        assert!(!list.refresh() && !list.wants_names(began), "that is its whole name");
+        start(proc.path(), 11, "data-plane-kafk");
+        start(proc.path(), 12, "some-native-thr");
+        list.refresh();
+        assert!(list.wants_names(began));
+        list.set_names(&names(&[(10, "GC Thread#0"), (11, HANDLER), (99, "gone")]), began);
+        assert!(!list.wants_names(began + MAX_INTERVAL), "what the JVM does not know, it will not know");
+        let table = list.table();
+        assert_eq!((table.len(), &*table[&11].full, &*table[&11].comm), (1, HANDLER, "data-plane-kafk"));
+    }
+
+    #[test]
+    fn new_threads_are_asked_about_now_and_then() {
+        let proc = tempfile::tempdir().unwrap();
+        let mut list = ThreadList::at(proc.path(), 1);
+        let began = Instant::now();
+        start(proc.path(), 11, "data-plane-kafk");
+        list.refresh();
+        list.set_names(&names(&[(11, HANDLER)]), began);
+        start(proc.path(), 12, "some-native-thr");
+        list.refresh();
+        assert!(!list.wants_names(began + MIN_INTERVAL / 2) && list.wants_names(began + MIN_INTERVAL));
+        // Nobody new was named: the next question waits longer.
+        list.set_names(&names(&[(11, HANDLER)]), began);
+        start(proc.path(), 13, "some-native-thr");
+        list.refresh();
+        assert!(!list.wants_names(began + MIN_INTERVAL) && list.wants_names(began + MIN_INTERVAL * 2));
+    }
+
+    #[test]
+    fn a_thread_that_is_gone_has_no_name_and_its_id_is_anothers() {
+        let proc = tempfile::tempdir().unwrap();
+        let mut list = ThreadList::at(proc.path(), 1);
+        let began = Instant::now();
+        start(proc.path(), 11, "data-plane-kafk");
+        list.refresh();
+        list.set_names(&names(&[(11, HANDLER)]), began);
+        end(proc.path(), 11);
+        assert!(list.refresh() && list.table().is_empty());
+        // Started under its parent's name, and named a moment later.
+        start(proc.path(), 11, "java");
+        list.refresh();
+        start(proc.path(), 11, "kafka-scheduler");
+        list.refresh();
+        assert!(list.wants_names(began + MIN_INTERVAL) && list.table().is_empty());
     }
 }

@@ -16,19 +16,19 @@ use probes::{Facts, Plan};
 
 use crate::cpu_samples::CpuSampleSource;
 use crate::host::HostSource;
-use crate::identity::Identity;
 use crate::jvm::{Jfr, JvmSource};
 use crate::jvm_probes::{self, JvmProbeSource};
 use crate::memory::Memory;
 use crate::network;
 use crate::packets::PacketSource;
+use crate::packets::TopicNames;
 use crate::pause_merger::PauseMerger;
 use crate::plan::{Outcome, Purpose, jvm_purpose, purpose, recorder_outcome};
 use crate::queue::{self, EventSink, Queue};
 use crate::source::{BrokerProcess, CurrentBroker, Feed, Running, Source, WatchSummary};
+use crate::supervisor::Identity;
 use crate::supervisor::{Attacher, Supervisor};
 use crate::thread_names::ThreadNames;
-use crate::topic_names::TopicNames;
 
 /// What the plan calls the whole of each source.
 const REQUESTS: &str = "requests";

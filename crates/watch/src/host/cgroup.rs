@@ -11,7 +11,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::figures::Figures;
 use super::metrics;
 use super::text::{self, Kernel};
-use crate::mountinfo::{self, Mount};
+use crate::mounts::{self, Mount};
 
 /// Has the calling thread see groups as the host's first process does. From within a container with a cgroup namespace
 /// a broker's group in another one has no name (`cgroup_namespaces(7)`). Takes `CAP_SYS_ADMIN`, and the host's process ids;
@@ -44,7 +44,7 @@ impl Cgroup {
     /// The groups of a process: what they are called and where this process finds them.
     pub(super) fn of(kernel: &Kernel, pid: u32) -> Self {
         let memberships = text::read(&kernel.of_process(pid, "cgroup")).unwrap_or_default();
-        let mounts = mountinfo::parse(&text::read(&kernel.proc.join("self/mountinfo")).unwrap_or_default());
+        let mounts = mounts::parse(&text::read(&kernel.proc.join("self/mountinfo")).unwrap_or_default());
         let mut cgroup = Self::default();
         for line in memberships.lines() {
             // `4:memory:/user.slice`; `0::/user.slice` is version 2 (cgroups(7)).
@@ -149,7 +149,7 @@ fn directory(mounts: &[Mount], controllers: &str, path: &str) -> Option<PathBuf>
 mod tests {
     use std::path::PathBuf;
 
-    use super::{Cgroup, directory, mountinfo};
+    use super::{Cgroup, directory, mounts};
     use crate::host::tests::fixture::Fixture;
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
             ("blkio", "/", None),
         ] {
             assert_eq!(
-                directory(&mountinfo::parse(MOUNTS), controllers, path),
+                directory(&mounts::parse(MOUNTS), controllers, path),
                 dir.map(PathBuf::from),
                 "{controllers}:{path}"
             );

@@ -6,16 +6,19 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use model::HostScope;
+
+use super::figures::Figures;
 use super::text::{self, Kernel};
-use crate::mountinfo::{self, DeviceNumber, Mount};
 use crate::mounts::number;
+use crate::mounts::{self, DeviceNumber, Mount};
 
 /// A stack of volumes, arrays and disks has a few dozen devices at most.
 const MAX_DEVICES: usize = 256;
 
 /// Every device that a byte of these directories may pass on its way to the disk.
 pub(super) fn beneath(kernel: &Kernel, log_dirs: &[PathBuf]) -> BTreeSet<DeviceNumber> {
-    let mounts = mountinfo::parse(&text::read(&kernel.proc.join("self/mountinfo")).unwrap_or_default());
+    let mounts = mounts::parse(&text::read(&kernel.proc.join("self/mountinfo")).unwrap_or_default());
     let holding = |dir: &PathBuf| device_of(dir, &mounts, true);
     let mut open: Vec<DeviceNumber> = log_dirs.iter().filter_map(holding).collect();
     let mut found = BTreeSet::new();
@@ -25,11 +28,6 @@ pub(super) fn beneath(kernel: &Kernel, log_dirs: &[PathBuf]) -> BTreeSet<DeviceN
         }
     }
     found
-}
-
-/// The device that holds a path.
-pub(super) fn holding(path: &Path, mounts: &[Mount]) -> Option<DeviceNumber> {
-    device_of(path, mounts, true)
 }
 
 /// How many devices are at the bottom beneath one: a disk is itself.
@@ -48,7 +46,7 @@ pub(super) fn disks(kernel: &Kernel, device: DeviceNumber, mounts: &[Mount]) -> 
 
 /// The device of the file system that holds a path. Btrfs and overlays have numbers that
 /// are no device's: their mounts say which it is.
-fn device_of(path: &Path, mounts: &[Mount], through_overlay: bool) -> Option<DeviceNumber> {
+pub(super) fn device_of(path: &Path, mounts: &[Mount], through_overlay: bool) -> Option<DeviceNumber> {
     let number = number(fs::metadata(path).ok()?.dev());
     if number.0 != 0 {
         return Some(number);
@@ -82,6 +80,38 @@ fn number_in(file: &Path) -> Option<DeviceNumber> {
     let text = text::read(file)?;
     let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Adds the figures of these devices.
+pub(super) fn sample(kernel: &Kernel, wanted: &BTreeSet<(u32, u32)>, figures: &mut Figures) {
+    let Some(table) = text::read(&kernel.proc.join("diskstats")) else { return };
+    for disk in table.lines().filter_map(Disk::parse).filter(|disk| wanted.contains(&disk.number)) {
+        let mut field = |number: &str| disk.field(number.parse().ok()?);
+        figures.of(HostScope::Device, disk.name).sample(&mut field);
+    }
+}
+
+/// A line of `/proc/diskstats`.
+struct Disk<'t> {
+    number: (u32, u32),
+    name: &'t str,
+    /// As many as the kernel has: 11, 15 since 4.18, 17 since 5.5.
+    fields: Vec<u64>,
+}
+
+impl<'t> Disk<'t> {
+    fn parse(line: &'t str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let number = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let name = words.next()?;
+        let fields = words.map_while(|word| word.parse().ok()).collect();
+        Some(Self { number, name, fields })
+    }
+
+    /// A field by its number in Documentation/admin-guide/iostats.rst.
+    fn field(&self, number: usize) -> Option<u64> {
+        self.fields.get(number.checked_sub(1)?).copied()
+    }
 }
 
 #[cfg(test)]

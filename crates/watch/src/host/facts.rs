@@ -1,8 +1,6 @@
 //! What a broker runs on, read once: host, limits, file systems, interfaces, the JVM's command line. Only reads files of `/proc`,
 //! `/sys` and the log dirs, of an ext4 its superblock, and of another network namespace what it says of itself; changes nothing, and judges nothing. What cannot be read says why.
 
-mod ext4;
-mod limits;
 mod links;
 mod volumes;
 
@@ -12,7 +10,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::{HostFacts, Known, Pid};
+use model::{HostFacts, Known, Limits, Pid};
 
 use super::cgroup::Cgroup;
 use super::text::{self, Kernel};
@@ -56,7 +54,7 @@ fn of(kernel: &Kernel, devices: &Path, pid: Pid, log_dirs: &Known<Vec<PathBuf>>)
         memory_limit_bytes: Ok(cgroup.memory_limit_bytes()),
         volumes: log_dirs.clone().map(|dirs| volumes::under(kernel, devices, &dirs)),
         interfaces: links::of(kernel, pid),
-        limits: limits::of(kernel, pid),
+        limits: limits(kernel, pid),
         open_files: entries(&kernel.of_process(pid, "fd")).map(|names| names.len() as u64),
         mapped_areas: lines(&kernel.of_process(pid, "maps")),
         jvm_arguments: jvm_arguments(kernel, pid),
@@ -168,6 +166,20 @@ fn partitions(dir: &Path) -> Known<u64> {
     Ok(names.iter().filter(is_one).count() as u64)
 }
 
+const OPEN_FILES: &str = "Max open files";
+
+/// `/proc/PID/limits`: a name of 25 characters, the soft limit, the hard one, a unit (fs/proc/base.c).
+fn limits(kernel: &Kernel, pid: Pid) -> Known<Limits> {
+    let text = read(&kernel.of_process(pid, "limits"))?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(OPEN_FILES));
+    let soft = rest.and_then(|rest| rest.split_whitespace().next()).unwrap_or_default();
+    if soft == "unlimited" {
+        return Ok(Limits { open_files: None });
+    }
+    let open_files = soft.parse().map_err(|_| "/proc/PID/limits has no number of open files")?;
+    Ok(Limits { open_files: Some(open_files) })
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -245,5 +257,31 @@ mod tests {
             assert_eq!(allowed_cpus(&format!("Cpus_allowed_list:\t{list}\n")), count, "{list}");
         }
         assert_eq!(allowed_cpus(""), None);
+    }
+}
+
+#[cfg(test)]
+mod limits_tests {
+    use model::Limits;
+
+    use super::limits;
+    use crate::host::tests::fixture::Fixture;
+
+    #[test]
+    fn soft_limits_are_read() {
+        let fixture = Fixture::new("limits");
+        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                    Max processes             unlimited            unlimited            processes \n\
+                    Max open files            1024                 524288               files     \n";
+        fixture.file("proc/7/limits", text);
+        fixture.file("proc/8/limits", "Max open files            many\n");
+        assert_eq!(limits(&fixture.kernel(), 7), Ok(Limits { open_files: Some(1_024) }));
+        fixture.file(
+            "proc/10/limits",
+            "Max open files            unlimited            unlimited            files\n",
+        );
+        assert_eq!(limits(&fixture.kernel(), 10), Ok(Limits { open_files: None }));
+        assert!(limits(&fixture.kernel(), 8).unwrap_err().contains("open files"));
+        assert!(limits(&fixture.kernel(), 9).unwrap_err().contains("No such file"));
     }
 }

@@ -29,21 +29,17 @@ pub(super) struct Threads {
 struct Known {
     role: &'static str,
     readings: u32,
-    time: Time,
+    times: Times,
 }
 
-/// `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst).
-#[derive(Clone, Copy, Default)]
-struct Time {
-    ran_ns: u64,
-    waited_ns: u64,
-    switches: u64,
-}
+/// `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst): nanoseconds on a processor and waiting for one, and
+/// how often it was put on one.
+type Times = [u64; 3];
 
 /// What the threads of one role did since the last reading.
 #[derive(Default)]
 struct Done {
-    time: Time,
+    times: Times,
     threads: u32,
 }
 
@@ -68,7 +64,7 @@ impl Threads {
             let Some((thread, increase)) = thread else { continue };
             let role = roles.entry(thread.role).or_default();
             role.threads += 1;
-            role.time.add(increase);
+            role.times = combine(role.times, increase, u64::saturating_add);
             self.known.insert(tid, thread);
         }
         let elapsed_s = figures.elapsed_s().filter(|_| !first);
@@ -80,46 +76,37 @@ impl Threads {
 
 impl Known {
     /// The thread now, and what it did since `before`; a thread that was not there then did all of it since.
-    fn read(dir: &Path, role: Option<&'static str>, before: Option<&Self>) -> Option<(Self, Time)> {
-        let time = Time::parse(&text::read(&dir.join("schedstat"))?)?;
+    fn read(dir: &Path, role: Option<&'static str>, before: Option<&Self>) -> Option<(Self, Times)> {
+        let times = parse(&text::read(&dir.join("schedstat"))?)?;
         let readings = before.map_or(0, |before| before.readings.saturating_add(1));
         let known = before.filter(|_| readings > 2 && readings % NAME_EVERY != 0).map(|before| before.role);
         let comm = || text::read(&dir.join("comm")).map(|comm| Role::of(comm.trim_end()).as_str());
         let role = role.or(known).or_else(comm)?;
-        let increase = time.since(before.map(|before| before.time).unwrap_or_default());
-        Some((Self { role, readings, time }, increase))
+        let earlier = before.map(|before| before.times).unwrap_or_default();
+        Some((Self { role, readings, times }, combine(times, earlier, u64::saturating_sub)))
     }
 }
 
-impl Time {
-    fn parse(text: &str) -> Option<Self> {
-        let mut words = text.split_whitespace().map_while(|word| word.parse().ok());
-        Some(Self { ran_ns: words.next()?, waited_ns: words.next()?, switches: words.next()? })
-    }
+fn parse(text: &str) -> Option<Times> {
+    let mut words = text.split_whitespace().map_while(|word| word.parse().ok());
+    Some([words.next()?, words.next()?, words.next()?])
+}
 
-    fn since(self, before: Self) -> Self {
-        Self {
-            ran_ns: self.ran_ns.saturating_sub(before.ran_ns),
-            waited_ns: self.waited_ns.saturating_sub(before.waited_ns),
-            switches: self.switches.saturating_sub(before.switches),
-        }
-    }
-
-    fn add(&mut self, other: Self) {
-        self.ran_ns = self.ran_ns.saturating_add(other.ran_ns);
-        self.waited_ns = self.waited_ns.saturating_add(other.waited_ns);
-        self.switches = self.switches.saturating_add(other.switches);
-    }
+/// Each with its counterpart.
+fn combine(mut times: Times, others: Times, with: fn(u64, u64) -> u64) -> Times {
+    times.iter_mut().zip(others).for_each(|(time, other)| *time = with(*time, other));
+    times
 }
 
 impl Done {
     fn sample(&self, name: &str, elapsed_s: Option<f64>, figures: &mut Figures) {
         let per_second = |count: u64| elapsed_s.map(|elapsed_s| count as f64 / elapsed_s);
         let ratio = |ns: u64| per_second(ns).map(|ns| ns / 1e9);
+        let [ran_ns, waited_ns, switches] = self.times;
         let mut figure = figures.of(HostScope::Threads, name);
-        figure.stands("cpu_ratio", ratio(self.time.ran_ns));
-        figure.stands("run_queue_ratio", ratio(self.time.waited_ns));
-        figure.stands("switches_per_second", per_second(self.time.switches));
+        figure.stands("cpu_ratio", ratio(ran_ns));
+        figure.stands("run_queue_ratio", ratio(waited_ns));
+        figure.stands("switches_per_second", per_second(switches));
         figure.stands("thread_count", f64::from(self.threads));
     }
 }

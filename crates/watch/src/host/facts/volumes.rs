@@ -1,31 +1,33 @@
 //! What log dirs are on: the mount, its options, the device, the disks beneath, an ext4's features. Does not read their figures.
 
 use std::fs;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::{Known, Volume};
+use model::{Ext4, Known, Volume};
 
-use super::{Kernel, ext4, read};
+use super::{Kernel, read};
 use crate::host::devices;
-use crate::mountinfo::{self, DeviceNumber, Mount};
+use crate::mounts::{self, DeviceNumber, Mount};
 
 /// One a log dir, in their order.
 pub(super) fn under(kernel: &Kernel, dev: &Path, log_dirs: &[PathBuf]) -> Vec<Volume> {
-    let mounts = read(&kernel.proc.join("self/mountinfo")).map(|text| mountinfo::parse(&text));
+    let mounts = read(&kernel.proc.join("self/mountinfo")).map(|text| mounts::parse(&text));
     log_dirs.iter().map(|dir| volume(kernel, dev, dir, &mounts)).collect()
 }
 
 fn volume(kernel: &Kernel, dev: &Path, dir: &Path, mounts: &Known<Vec<Mount>>) -> Volume {
     let known: &[Mount] = mounts.as_deref().unwrap_or_default();
     let holding = fs::canonicalize(dir).ok().and_then(|dir| holding(known, &dir));
-    let number = devices::holding(dir, known);
+    let number = devices::device_of(dir, known, true);
     let device = number.and_then(|number| name(kernel, number)).unwrap_or_default();
     let fs: Arc<str> = holding.map_or("", |mount| &mount.fs).into();
     let ext4 = match &*fs {
         "ext4" if device.is_empty() => Err("its device has no name".into()),
         // The kernel writes a slash in a device's name as an exclamation mark.
-        "ext4" => ext4::features(&dev.join(device.replace('!', "/"))).map(Some),
+        "ext4" => features(&dev.join(device.replace('!', "/"))).map(Some),
         "" => Err("its file system is not known".into()),
         _ => Ok(None),
     };
@@ -63,11 +65,33 @@ fn name(kernel: &Kernel, (major, minor): DeviceNumber) -> Option<String> {
     Some(target.file_name()?.to_string_lossy().into_owned())
 }
 
+/// Where the superblock is, and its fields (`struct ext4_super_block`, fs/ext4/ext4.h).
+const SUPERBLOCK: u64 = 1024;
+const MAGIC_AT: u64 = SUPERBLOCK + 0x38;
+const COMPATIBLE_FEATURES_AT: u64 = SUPERBLOCK + 0x5c;
+const MAGIC: [u8; 2] = 0xef53_u16.to_le_bytes();
+const HAS_JOURNAL: u32 = 0x4;
+const FAST_COMMIT: u32 = 0x400;
+
+/// The features of the file system on a device.
+pub(super) fn features(device: &Path) -> Known<Ext4> {
+    let why = |error: std::io::Error| format!("{}: {error}", device.display());
+    let file = File::open(device).map_err(why)?;
+    let (mut magic, mut features) = ([0; 2], [0; 4]);
+    file.read_exact_at(&mut magic, MAGIC_AT).map_err(why)?;
+    file.read_exact_at(&mut features, COMPATIBLE_FEATURES_AT).map_err(why)?;
+    if magic != MAGIC {
+        return Err(format!("{}: no ext4 is on it", device.display()).into());
+    }
+    let features = u32::from_le_bytes(features);
+    Ok(Ext4 { journal: features & HAS_JOURNAL != 0, fast_commit: features & FAST_COMMIT != 0 })
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use super::{holding, mountinfo, options, under};
+    use super::{holding, mounts, options, under};
     use crate::host::tests::fixture::Fixture;
 
     const MOUNTS: &str = "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n\
@@ -76,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_directory_is_on_the_nearest_mount_that_is_not_hidden() {
-        let mounts = mountinfo::parse(MOUNTS);
+        let mounts = mounts::parse(MOUNTS);
         let of = |path: &str| {
             let mount = holding(&mounts, Path::new(path)).unwrap();
             (mount.fs.as_str(), options(mount).iter().map(ToString::to_string).collect::<Vec<_>>())
@@ -103,5 +127,37 @@ mod tests {
     fn a_directory_of_this_machine_is_on_something() {
         let found = under(&crate::host::text::Kernel::default(), Path::new("/dev"), &[std::env::temp_dir()]);
         assert!(!found[0].fs.is_empty() && found[0].options.is_ok(), "{found:?}");
+    }
+}
+
+#[cfg(test)]
+mod ext4_tests {
+    use std::path::PathBuf;
+
+    use model::Ext4;
+
+    use super::features;
+    use crate::host::tests::fixture::Fixture;
+
+    fn device(fixture: &Fixture, name: &str, magic: u16, bits: u32) -> PathBuf {
+        let mut image = vec![0; 2048];
+        image[1024 + 0x38..][..2].copy_from_slice(&magic.to_le_bytes());
+        image[1024 + 0x5c..][..4].copy_from_slice(&bits.to_le_bytes());
+        let path = fixture.path(name);
+        std::fs::write(&path, image).unwrap();
+        path
+    }
+
+    #[test]
+    fn features_are_bits_of_the_superblock() {
+        let fixture = Fixture::new("ext4");
+        let of = |name: &str, magic, bits| features(&device(&fixture, name, magic, bits));
+        assert_eq!(of("a", 0xef53, 0x43c), Ok(Ext4 { journal: true, fast_commit: true }));
+        assert_eq!(of("b", 0xef53, 0x038), Ok(Ext4 { journal: false, fast_commit: false }));
+        assert!(of("c", 0, 0x43c).unwrap_err().contains("no ext4"));
+        assert!(features(&fixture.path("none")).is_err());
+        let short = fixture.path("short");
+        std::fs::write(&short, [0; 1100]).unwrap();
+        assert!(features(&short).is_err());
     }
 }
