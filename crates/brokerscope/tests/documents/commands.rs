@@ -12,7 +12,7 @@ const HEAD: &str = "\
 Generated from the declarations that `--help`, the man pages and completions follow from: `BLESS=1 cargo test -p brokerscope --test
 documents`. `brokerscope COMMAND --help` prints the same.
 
-Every command also takes `--quiet` (print only data, warnings and errors), `--verbose` (print also what is read and watched, and how) and
+Every command also takes `--quiet` (print only data, warnings and errors), `--verbose` (print also what is read and watched, and how; with `explain`, all that could not be observed) and
 `--help`. A time is a number with its unit: `100us`, `65ms`, `1.5s`, `10m`, `24h`. A size likewise: `512KiB`, `256MiB`.
 [Exit codes](exit-codes.md) are the same for all.
 ";
