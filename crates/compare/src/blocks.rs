@@ -4,7 +4,7 @@
 use hdrhistogram::Histogram;
 use model::Nanos;
 
-use crate::counts::Counts;
+use crate::counts::{Counts, Totals};
 
 /// The narrowest block.
 const FINEST: i64 = 1_000_000_000;
@@ -37,11 +37,7 @@ pub(crate) struct Blocks {
 
 #[derive(Clone, Debug, Default)]
 struct Block {
-    requests: u64,
-    answered: u64,
-    bytes: u64,
-    misses: u64,
-    max_ns: u64,
+    totals: Totals,
     latencies: Option<Histogram<u32>>,
 }
 
@@ -94,27 +90,19 @@ impl Blocks {
 
 impl Block {
     fn add(&mut self, request: RequestSample) {
-        self.requests += 1;
-        self.bytes = self.bytes.saturating_add(request.bytes);
+        let totals = &mut self.totals;
+        totals.requests += 1;
+        totals.bytes = totals.bytes.saturating_add(request.bytes);
         let Some(latency_ns) = request.latency_ns else { return };
-        self.answered += 1;
-        self.misses += u64::from(request.missed);
-        self.max_ns = self.max_ns.max(latency_ns);
-        if self.latencies.is_none() {
-            self.latencies = histogram();
-        }
-        if let Some(latencies) = &mut self.latencies {
-            // It grows up to the highest value: this cannot fail.
-            let _ = latencies.record(latency_ns.min(HIGHEST_NS));
-        }
+        totals.answered += 1;
+        totals.misses += u64::from(request.missed);
+        totals.max_ns = totals.max_ns.max(latency_ns);
+        // It grows up to the highest value: this cannot fail.
+        let _ = self.latencies.get_or_insert_with(histogram).record(latency_ns.min(HIGHEST_NS));
     }
 
     fn merge(&mut self, other: Self) {
-        self.requests += other.requests;
-        self.answered += other.answered;
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.misses += other.misses;
-        self.max_ns = self.max_ns.max(other.max_ns);
+        self.totals.add(&other.totals, 1);
         match (&mut self.latencies, other.latencies) {
             (Some(all), Some(more)) => {
                 // They have the same levels: this cannot fail.
@@ -131,23 +119,15 @@ impl Block {
             levels
                 .map(|level| (latencies.median_equivalent(level.value_iterated_to()), level.count_at_value()))
         });
-        Counts {
-            seconds,
-            requests: self.requests,
-            answered: self.answered,
-            bytes: self.bytes,
-            misses: self.misses,
-            max_ns: self.max_ns,
-            levels: levels.collect(),
-        }
+        Counts { totals: Totals { seconds, ..self.totals }, levels: levels.collect() }
     }
 }
 
-/// None where the bounds were refused, which these are not.
-fn histogram() -> Option<Histogram<u32>> {
-    let mut histogram = Histogram::new_with_bounds(LOWEST_NS, LOWEST_NS * 2, DIGITS).ok()?;
+#[expect(clippy::expect_used, reason = "the bounds are constants")]
+fn histogram() -> Histogram<u32> {
+    let mut histogram = Histogram::new_with_bounds(LOWEST_NS, LOWEST_NS * 2, DIGITS).expect("sound bounds");
     histogram.auto(true);
-    Some(histogram)
+    histogram
 }
 
 #[cfg(test)]
@@ -169,14 +149,14 @@ mod tests {
         assert_eq!(blocks.width(), Nanos(32_000_000_000));
         let counts = blocks.finish();
         assert!(counts.len() as i64 <= MAX);
-        assert_eq!(counts.iter().map(|block| block.requests).sum::<u64>(), 7_200);
+        assert_eq!(counts.iter().map(|block| block.totals.requests).sum::<u64>(), 7_200);
         assert_eq!(
             counts.iter().flat_map(|block| &block.levels).map(|level| u64::from(level.1)).sum::<u64>(),
             7_200
         );
-        assert_eq!(counts.iter().map(|block| block.misses).sum::<u64>(), 6_700);
-        assert!((counts.iter().map(|block| block.seconds).sum::<f64>() - 7_199.0).abs() < 1e-6);
-        assert_eq!(counts.last().unwrap().max_ns, 500_000 + 7_199_000);
+        assert_eq!(counts.iter().map(|block| block.totals.misses).sum::<u64>(), 6_700);
+        assert!((counts.iter().map(|block| block.totals.seconds).sum::<f64>() - 7_199.0).abs() < 1e-6);
+        assert_eq!(counts.last().unwrap().totals.max_ns, 500_000 + 7_199_000);
     }
 
     #[test]
@@ -185,6 +165,6 @@ mod tests {
         for arrival in [Nanos(0), Nanos::MAX, Nanos::MIN, Nanos(5)] {
             blocks.add(RequestSample { arrival, latency_ns: Some(u64::MAX), bytes: u64::MAX, missed: true });
         }
-        assert_eq!(blocks.finish().iter().map(|block| block.requests).sum::<u64>(), 4);
+        assert_eq!(blocks.finish().iter().map(|block| block.totals.requests).sum::<u64>(), 4);
     }
 }

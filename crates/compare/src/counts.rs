@@ -4,16 +4,34 @@ use std::sync::Arc;
 
 use crate::figure::{Figure, Figures};
 
-/// What was counted in one block.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Counts {
-    /// How long it was open.
+/// Requests counted, in a block or in several.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// How long they were counted.
     pub(crate) seconds: f64,
     pub(crate) requests: u64,
     pub(crate) answered: u64,
     pub(crate) bytes: u64,
     pub(crate) misses: u64,
     pub(crate) max_ns: u64,
+}
+
+impl Totals {
+    /// Adds others, so many times.
+    pub(crate) fn add(&mut self, other: &Self, times: u64) {
+        self.seconds += other.seconds * times as f64;
+        self.requests += other.requests * times;
+        self.answered += other.answered * times;
+        self.bytes = self.bytes.saturating_add(other.bytes.saturating_mul(times));
+        self.misses += other.misses * times;
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+}
+
+/// What was counted in one block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) totals: Totals,
     /// Latencies, and how many of each; after [`Axis::place`], places on the axis instead of latencies.
     pub(crate) levels: Vec<(u64, u32)>,
 }
@@ -44,20 +62,13 @@ impl Axis {
 #[derive(Clone, Debug)]
 pub(crate) struct Sum {
     axis: Axis,
-    pub(crate) seconds: f64,
-    pub(crate) requests: u64,
-    pub(crate) answered: u64,
-    pub(crate) bytes: u64,
-    pub(crate) misses: u64,
-    max_ns: u64,
+    pub(crate) totals: Totals,
     at: Vec<u64>,
 }
 
 impl Sum {
     pub(crate) fn new(axis: &Axis) -> Self {
-        let at = vec![0; axis.0.len()];
-        let axis = axis.clone();
-        Self { axis, seconds: 0.0, requests: 0, answered: 0, bytes: 0, misses: 0, max_ns: 0, at }
+        Self { axis: axis.clone(), totals: Totals::default(), at: vec![0; axis.0.len()] }
     }
 
     pub(crate) fn of<'a>(axis: &Axis, blocks: impl IntoIterator<Item = &'a Counts>) -> Self {
@@ -70,19 +81,13 @@ impl Sum {
 
     /// Back to nothing, without letting go of memory.
     pub(crate) fn clear(&mut self) {
-        (self.seconds, self.requests, self.answered) = (0.0, 0, 0);
-        (self.bytes, self.misses, self.max_ns) = (0, 0, 0);
+        self.totals = Totals::default();
         self.at.fill(0);
     }
 
     /// Adds a block, so many times.
     pub(crate) fn add(&mut self, block: &Counts, times: u64) {
-        self.seconds += block.seconds * times as f64;
-        self.requests += block.requests * times;
-        self.answered += block.answered * times;
-        self.bytes = self.bytes.saturating_add(block.bytes.saturating_mul(times));
-        self.misses += block.misses * times;
-        self.max_ns = self.max_ns.max(block.max_ns);
+        self.totals.add(&block.totals, times);
         for &(place, count) in &block.levels {
             if let Some(sum) = self.at.get_mut(place as usize) {
                 *sum += u64::from(count) * times;
@@ -92,19 +97,10 @@ impl Sum {
 
     /// Adds what another one added up.
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.seconds += other.seconds;
-        self.requests += other.requests;
-        self.answered += other.answered;
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.misses += other.misses;
-        self.max_ns = self.max_ns.max(other.max_ns);
+        self.totals.add(&other.totals, 1);
         for (sum, more) in self.at.iter_mut().zip(&other.at) {
             *sum += more;
         }
-    }
-
-    pub(crate) fn max(&self) -> Option<u64> {
-        (self.answered > 0).then_some(self.max_ns)
     }
 
     /// The places on the axis that these shares of latencies, in ascending order, do not exceed; past its end of none.
@@ -113,7 +109,7 @@ impl Sum {
         let mut counts = (0_u64..).zip(&self.at);
         let (mut seen, mut at) = (0, 0);
         for (slot, share) in found.iter_mut().zip(shares) {
-            let rank = ((share * self.answered as f64).ceil() as u64).max(1);
+            let rank = ((share * self.totals.answered as f64).ceil() as u64).max(1);
             while seen < rank {
                 let Some((place, &count)) = counts.next() else { return found };
                 seen += count;
@@ -126,40 +122,43 @@ impl Sum {
 
     /// The latencies that these shares, in ascending order, do not exceed; none of no requests.
     pub(crate) fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [Option<f64>; N] {
-        let value = |place: u64| self.axis.0.get(place as usize).map(|&value| value.min(self.max_ns) as f64);
+        let value =
+            |place: u64| self.axis.0.get(place as usize).map(|&value| value.min(self.totals.max_ns) as f64);
         self.places(shares).map(value)
     }
 
     pub(crate) fn figures(&self) -> Figures {
+        let Totals { seconds, requests, answered, bytes, misses, max_ns } = self.totals;
         let mut figures = Figures::default();
-        let a_second = |count: u64| (self.seconds > 0.0).then(|| count as f64 / self.seconds);
-        figures.set(Figure::RequestsPerSecond, a_second(self.requests));
-        figures.set(Figure::BytesPerSecond, a_second(self.bytes));
+        let a_second = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
+        figures.set(Figure::RequestsPerSecond, a_second(requests));
+        figures.set(Figure::BytesPerSecond, a_second(bytes));
         let percentiles = [Figure::P50, Figure::P90, Figure::P99, Figure::P999];
         let shares = percentiles.map(|figure| figure.quantile().unwrap_or(1.0));
         for (figure, value) in percentiles.into_iter().zip(self.quantiles(shares)) {
             figures.set(figure, value);
         }
-        figures.set(Figure::Max, self.max().map(|max| max as f64));
-        let missed = (self.answered > 0).then(|| self.misses as f64 / self.answered as f64);
-        figures.set(Figure::SloMisses, missed);
+        figures.set(Figure::Max, (answered > 0).then_some(max_ns as f64));
+        figures.set(Figure::SloMisses, (answered > 0).then(|| misses as f64 / answered as f64));
         figures
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Axis, Counts, Sum};
+    use super::{Axis, Counts, Sum, Totals};
 
     #[test]
     fn quantiles_of_a_sum_are_those_of_what_was_added() {
         let block = |values: &[u64]| Counts {
-            seconds: 1.0,
-            requests: values.len() as u64,
-            answered: values.len() as u64,
-            max_ns: values.iter().copied().max().unwrap_or(0),
+            totals: Totals {
+                seconds: 1.0,
+                requests: values.len() as u64,
+                answered: values.len() as u64,
+                max_ns: values.iter().copied().max().unwrap_or(0),
+                ..Totals::default()
+            },
             levels: values.iter().map(|&value| (value, 1)).collect(),
-            ..Counts::default()
         };
         let mut blocks = [block(&[1, 2, 3, 4, 5]), block(&[6, 7, 8, 9]), block(&[10])];
         let axis = Axis::of(blocks.iter());

@@ -151,11 +151,12 @@ fn shortfall(figure: Figure, side: &Side<'_>, base: &Side<'_>) -> Option<Shortfa
         return Some(Shortfall::Stretches(fewest as u32));
     }
     if figure == Figure::SloMisses {
-        let blocks = side.blocks(|block| block.misses > 0) + base.blocks(|block| block.misses > 0);
+        let blocks =
+            side.blocks(|block| block.totals.misses > 0) + base.blocks(|block| block.totals.misses > 0);
         return (1..MISSED_BLOCKS).contains(&blocks).then_some(Shortfall::Misses(blocks));
     }
     let share = figure.quantile()?;
-    let beyond = |side: &Side<'_>| ((1.0 - share) * side.sum.answered as f64).round() as u64;
+    let beyond = |side: &Side<'_>| ((1.0 - share) * side.sum.totals.answered as f64).round() as u64;
     let fewest = beyond(side).min(beyond(base));
     if fewest < BEYOND {
         return Some(Shortfall::Requests(fewest));

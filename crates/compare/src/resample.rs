@@ -51,15 +51,15 @@ fn stretch(blocks: &[Counts], sum: &Sum) -> usize {
     let [slow] = sum.places([0.99]);
     let of =
         |value: &dyn Fn(&Counts) -> f64| dependence::length(&blocks.iter().map(value).collect::<Vec<_>>());
-    let load = of(&|block| block.requests as f64);
+    let load = of(&|block| block.totals.requests as f64);
     let beyond = |block: &Counts| {
         let slowest = block.levels.iter().filter(|level| level.0 > slow).map(|level| f64::from(level.1));
-        slowest.sum::<f64>() / (block.answered.max(1)) as f64
+        slowest.sum::<f64>() / block.totals.answered.max(1) as f64
     };
     // By the latencies' ranks: a few that took very long do not hide what the others did.
     let rank = |block: &Counts| {
         let ranks = block.levels.iter().map(|level| level.0 as f64 * f64::from(level.1));
-        ranks.sum::<f64>() / block.answered.max(1) as f64
+        ranks.sum::<f64>() / block.totals.answered.max(1) as f64
     };
     load.max(of(&rank)).max(of(&beyond))
 }

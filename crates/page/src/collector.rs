@@ -32,11 +32,19 @@ pub struct Collector {
 impl Collector {
     /// One that has seen nothing. The axis begins at `origin`, or with the first event.
     pub fn new(origin: Option<Nanos>, slower_than: Nanos) -> Self {
-        Self {
-            traffic: Traffic::new(origin, slower_than),
-            work: Work::new(origin),
-            cases: SlowRequests::new(origin, slower_than),
-        }
+        let axis = Axis { origin, grid: None };
+        let partitions = Partitions::new(slower_than);
+        let traffic = Traffic { axis, latency: Latency::default(), partitions };
+        let work = Work {
+            axis,
+            threads: Threads::new(),
+            beneath: Beneath::new(),
+            stacks: Stacks::default(),
+            files: TopFiles::new(),
+            losses: Vec::new(),
+        };
+        let (slow, kept, recent) = (Slow::new(), DetailSelection::default(), Recent::new(slower_than));
+        Self { traffic, work, cases: SlowRequests { axis, slow, kept, slower_than, recent } }
     }
 
     /// Its parts: what takes all requests, what takes all other events that are not of the network, and what takes the events
@@ -124,14 +132,6 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    fn new(origin: Option<Nanos>, slower_than: Nanos) -> Self {
-        Self {
-            axis: Axis::new(origin),
-            latency: Latency::default(),
-            partitions: Partitions::new(slower_than),
-        }
-    }
-
     /// Takes a request: of its partitions their names and bytes, of it when it was, its API, acks, terms and errors.
     pub fn request(&mut self, request: &RequestColumns) {
         let grid = self.axis.reach(request.last_seen());
@@ -154,17 +154,6 @@ pub struct Work {
 }
 
 impl Work {
-    fn new(origin: Option<Nanos>) -> Self {
-        Self {
-            axis: Axis::new(origin),
-            threads: Threads::new(),
-            beneath: Beneath::new(),
-            stacks: Stacks::default(),
-            files: TopFiles::new(),
-            losses: Vec::new(),
-        }
-    }
-
     /// Takes an event.
     pub fn event(&mut self, event: &Event) {
         let grid = self.axis.reach(event.time());
@@ -191,16 +180,6 @@ pub struct SlowRequests {
 }
 
 impl SlowRequests {
-    fn new(origin: Option<Nanos>, slower_than: Nanos) -> Self {
-        Self {
-            axis: Axis::new(origin),
-            slow: Slow::new(),
-            kept: DetailSelection::default(),
-            slower_than,
-            recent: Recent::new(slower_than),
-        }
-    }
-
     /// Takes an event, before the engine does.
     pub fn event(&mut self, event: &Event) {
         if matches!(event, Event::SocketOp(_) | Event::TcpEvent(_)) {
@@ -226,10 +205,6 @@ struct Axis {
 }
 
 impl Axis {
-    fn new(origin: Option<Nanos>) -> Self {
-        Self { origin, grid: None }
-    }
-
     /// Begins where the event does, unless it has begun or is to begin elsewhere.
     fn begin(&mut self, event: &Event) {
         self.origin.get_or_insert_with(|| match event {

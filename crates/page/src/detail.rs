@@ -168,27 +168,14 @@ impl Draft {
             Event::JournalCommit(commit) => Some(CommitData::of(grid, commit)),
             _ => None,
         });
-        Detail {
-            threads,
-            commits: commits.collect(),
-            block_ios,
-            others,
-            cut,
-            ..Detail::alone(grid, &verdict)
-        }
-    }
-}
-
-impl Detail {
-    /// What the verdict says, without the surroundings.
-    fn alone(grid: &Grid, verdict: &Verdict) -> Self {
+        let commits = commits.collect();
         let request = &verdict.request;
         let partitions = request.partitions.iter().map(|partition| {
             let topic = partition.topic.as_deref().unwrap_or("?");
             (format!("{topic}-{}", partition.partition), partition.bytes)
         });
-        let spans = verdict.stage_spans.iter().take(MAX_STAGE_SPANS);
-        Self {
+        let stage_spans = verdict.stage_spans.iter().take(MAX_STAGE_SPANS);
+        Detail {
             id: format!("{}-{}", request.correlation_id, grid.since(request.arrival)),
             arrival_ns: grid.since(request.arrival),
             arrival_end_ns: grid.since(request.arrival_end),
@@ -204,7 +191,7 @@ impl Detail {
             acks: request.acks,
             partitions: partitions.take(MAX_PARTITIONS).collect(),
             stages: verdict.stages.iter().map(|(_, length)| length.0).collect(),
-            stage_spans: spans
+            stage_spans: stage_spans
                 .map(|span| (span.stage as usize, grid.since(span.start), grid.since(span.end)))
                 .collect(),
             cause: verdict.cause.as_str(),
@@ -216,11 +203,11 @@ impl Detail {
             advice: verdict.advice.clone(),
             losses: verdict.losses.iter().map(ToString::to_string).collect(),
             doubts: verdict.doubts.iter().map(Open::from).collect(),
-            threads: Vec::new(),
-            commits: Vec::new(),
-            block_ios: Vec::new(),
-            others: Vec::new(),
-            cut: false,
+            threads,
+            commits,
+            block_ios,
+            others,
+            cut,
         }
     }
 }

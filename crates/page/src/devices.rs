@@ -114,7 +114,7 @@ impl Beneath {
         self.commits.offer(commit.latency(), || commit.clone());
     }
 
-    pub(super) fn finish(self, grid: &Grid) -> (Vec<DeviceData>, Vec<FigureData>, Vec<CommitData>) {
+    pub(super) fn finish(mut self, grid: &Grid) -> (Vec<DeviceData>, Vec<FigureData>, Vec<CommitData>) {
         let devices = self
             .devices
             .into_iter()
@@ -123,8 +123,7 @@ impl Beneath {
             let means = cells.finish(grid, 1).into_iter().map(|(at, mean)| (at, mean.value()));
             FigureData { scope, name, metric, cells: means.collect() }
         });
-        let mut commits: Vec<_> =
-            self.commits.into_sorted().map(|commit| CommitData::of(grid, &commit)).collect();
+        let mut commits: Vec<_> = self.commits.take().map(|commit| CommitData::of(grid, &commit)).collect();
         commits.sort_by_key(|commit| commit.start_ns);
         (devices.collect(), figures.collect(), commits)
     }

@@ -121,6 +121,7 @@ fn spans(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<So
 const DEVICE: &str = "block requests";
 
 /// The group of tracks, and whose each span is: many requests show the same one.
+#[expect(clippy::indexing_slicing, reason = "every lane's thread has been named")]
 fn owners(recording: &RecordingData) -> BTreeMap<u32, (u32, String)> {
     let mut owners = BTreeMap::new();
     // A thread has one name, the longest that any request knows.
@@ -133,8 +134,7 @@ fn owners(recording: &RecordingData) -> BTreeMap<u32, (u32, String)> {
     }
     for detail in &recording.requests {
         for lane in &detail.threads {
-            let name = names.get(&lane.tid).copied().unwrap_or_default();
-            let owner = (THREADS, format!("{name} {}", lane.tid));
+            let owner = (THREADS, format!("{} {}", names[&lane.tid], lane.tid));
             owners.extend(lane.spans.iter().map(|&number| (number, owner.clone())));
         }
         let beneath = |owner: &'static str| move |&number: &u32| (number, (BENEATH, owner.to_owned()));

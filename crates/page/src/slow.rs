@@ -154,9 +154,9 @@ impl Slow {
     }
 
     pub(super) fn finish(self, grid: &Grid, summary: &Summary, slower_than: Nanos) -> SlowData {
-        let Self { stages, causes, rows, roots, advice } = self;
+        let Self { stages, causes, mut rows, roots, advice } = self;
         let mut names = Names::default();
-        let rows = rows.into_sorted().map(|row| row.numbers(grid, &mut names)).collect();
+        let rows = rows.take().map(|row| row.numbers(grid, &mut names)).collect();
         SlowData {
             slower_than_ns: slower_than.0,
             requests: summary.requests,

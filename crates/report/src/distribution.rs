@@ -26,8 +26,7 @@ pub struct Distribution {
 #[derive(Clone, Debug)]
 enum Values {
     Few(Vec<u64>),
-    // None where the bounds were refused, which those below are not.
-    Many(Option<Histogram<u32>>),
+    Many(Histogram<u32>),
 }
 
 impl Default for Distribution {
@@ -59,7 +58,7 @@ impl Distribution {
                 values.push(value);
                 self.values = Values::Many(histogram(self.precision, values));
             }
-            Values::Many(histogram) => histogram.iter_mut().for_each(|histogram| record(histogram, value)),
+            Values::Many(histogram) => record(histogram, value),
         }
     }
 
@@ -111,7 +110,6 @@ impl Distribution {
                 values.get(rank - 1).copied()
             }
             Values::Many(histogram) => {
-                let histogram = histogram.as_ref()?;
                 // Values that are not told apart are taken to be in the middle between their highest and lowest.
                 let value = histogram.median_equivalent(histogram.value_at_quantile(share));
                 Some(value.clamp(self.min, self.max))
@@ -120,13 +118,14 @@ impl Distribution {
     }
 }
 
-fn histogram((lowest, digits): (u64, u8), values: &[u64]) -> Option<Histogram<u32>> {
-    let mut histogram = Histogram::new_with_bounds(lowest, lowest.saturating_mul(2), digits).ok()?;
+#[expect(clippy::expect_used, reason = "the bounds are constants")]
+fn histogram((lowest, digits): (u64, u8), values: &[u64]) -> Histogram<u32> {
+    let mut histogram = Histogram::new_with_bounds(lowest, lowest * 2, digits).expect("sound bounds");
     histogram.auto(true);
     for &value in values {
         record(&mut histogram, value);
     }
-    Some(histogram)
+    histogram
 }
 
 fn record(histogram: &mut Histogram<u32>, value: u64) {

@@ -42,7 +42,7 @@ impl Formatter for TerminalSafe {
             for unit in c.encode_utf16(&mut units) {
                 write!(out, "\\u{unit:04x}")?;
             }
-            rest = from.get(c.len_utf8()..).unwrap_or_default();
+            (_, rest) = from.split_at(c.len_utf8());
         }
         out.write_all(rest.as_bytes())
     }

@@ -84,7 +84,7 @@ fn message(entry: &LogEntry, wide: bool) -> String {
     let short = entry.text.split_once("] ").filter(|_| named && !wide).map_or(&*entry.text, |(_, rest)| rest);
     let text = crate::escape::escape(short);
     match text.char_indices().nth(MESSAGE_CHARS) {
-        Some((end, _)) if !wide => format!("{}…", text.get(..end).unwrap_or_default()),
+        Some((end, _)) if !wide => format!("{}…", text.split_at(end).0),
         _ => text.into_owned(),
     }
 }

@@ -62,11 +62,6 @@ impl<T> Slowest<T> {
         let held = std::mem::take(&mut self.held);
         held.into_sorted_vec().into_iter().map(|Reverse(ranked)| ranked.item)
     }
-
-    /// Those held, slowest first.
-    pub fn into_sorted(self) -> impl Iterator<Item = T> {
-        self.held.into_sorted_vec().into_iter().map(|Reverse(ranked)| ranked.item)
-    }
 }
 
 impl<T> Ord for Entry<T> {
@@ -101,6 +96,6 @@ mod tests {
             slowest.offer(Nanos(latency), || name);
         }
         assert_eq!(slowest.held(), 3);
-        assert_eq!(slowest.into_sorted().collect::<String>(), "bdc");
+        assert_eq!(slowest.take().collect::<String>(), "bdc");
     }
 }

@@ -152,7 +152,7 @@ impl<W: Write> Table<W> {
         }
         let whole = self.columns.iter().map(|column| column.width + GAP.len()).sum();
         pad(&mut self.line, whole);
-        let mut left = self.line.get_mut(self.indent..).unwrap_or_default();
+        let (_, mut left) = self.line.split_at_mut(self.indent);
         for (column, cell) in self.columns.iter().zip(cells) {
             let cell = cell.as_ref().as_bytes();
             let Some((here, rest)) = left.split_at_mut_checked(column.width + GAP.len()) else { break };

@@ -76,3 +76,17 @@ impl<W: Write> TextWriter<W> {
         writeln!(self.out, "{:INDENT$}… and {count} more{how}", "")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::TextWriter;
+    use crate::Style;
+
+    #[test]
+    fn a_bullet_hangs() {
+        let mut text = TextWriter::new(Vec::new(), &Style::default());
+        text.bullet(&"word ".repeat(30)).unwrap();
+        let shown = String::from_utf8(text.out).unwrap();
+        assert!(shown.starts_with("  - word") && shown.contains("\n    word"), "{shown}");
+    }
+}

@@ -133,10 +133,10 @@ pub struct StateTimes([i64; ThreadState::ALL.len()]);
 
 impl StateTimes {
     /// Adds nanoseconds to a state.
+    #[expect(clippy::indexing_slicing, reason = "there is a time for every state")]
     pub fn add(&mut self, state: ThreadState, ns: i64) {
-        if let Some(sum) = self.0.get_mut(state as usize) {
-            *sum = sum.saturating_add(ns);
-        }
+        let sum = &mut self.0[state as usize];
+        *sum = sum.saturating_add(ns);
     }
 
     /// Adds all of another's.
@@ -145,8 +145,9 @@ impl StateTimes {
     }
 
     /// Nanoseconds in one state.
+    #[expect(clippy::indexing_slicing, reason = "there is a time for every state")]
     pub fn of(&self, state: ThreadState) -> i64 {
-        self.0.get(state as usize).copied().unwrap_or_default()
+        self.0[state as usize]
     }
 
     /// Every state with its nanoseconds, in order.

@@ -3,13 +3,8 @@
 /// The columns that prose keeps to.
 pub const WIDTH: usize = 100;
 
-/// The text in lines of at most [`WIDTH`] columns, `first` columns of the first and `rest` of the others
-/// left to the caller's indentation.
-pub fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
-    wrap_to(WIDTH, text, first, rest)
-}
-
-/// The same for a terminal of so many columns.
+/// The text in lines of at most `width` columns, `first` columns of the first and `rest` of the others left to the
+/// caller's indentation.
 pub fn wrap_to(width: usize, text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -42,45 +37,27 @@ fn is_unit(word: &str) -> bool {
     matches!(word.trim_end_matches([',', ')', '.', ';']), "ns" | "µs" | "ms" | "s")
 }
 
-/// The text behind a bullet, `indent` columns from the left, wrapped below itself.
-pub fn bullet(text: &str, indent: usize) -> String {
-    bullet_to(WIDTH, text, indent)
-}
-
-/// The same for a terminal of so many columns.
-pub fn bullet_to(width: usize, text: &str, indent: usize) -> String {
-    let blanks = " ".repeat(indent);
-    let lines = wrap_to(width, text, indent + 2, indent + 2);
-    format!("{blanks}- {}", lines.join(&format!("\n{blanks}  ")))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{WIDTH, bullet, wrap};
+    use super::{WIDTH, wrap_to};
 
     #[test]
     fn words_stay_whole_and_lines_keep_to_the_width() {
         let text = "ten chars ".repeat(30);
-        let lines = wrap(text.trim(), 10, 4);
+        let lines = wrap_to(WIDTH, text.trim(), 10, 4);
         assert!(lines.len() > 1);
         assert!(lines[0].len() + 10 <= WIDTH && lines[1..].iter().all(|line| line.len() + 4 <= WIDTH));
         assert_eq!(lines.join(" "), text.trim());
         let path = "x".repeat(300);
-        assert_eq!(wrap(&format!("a {path} b"), 0, 0), ["a", path.as_str(), "b"]);
-        assert_eq!(wrap("", 3, 3), [""]);
+        assert_eq!(wrap_to(WIDTH, &format!("a {path} b"), 0, 0), ["a", path.as_str(), "b"]);
+        assert_eq!(wrap_to(WIDTH, "", 3, 3), [""]);
     }
 
     #[test]
     fn a_number_keeps_its_unit() {
         for spare in 0..12 {
-            let lines = wrap("it took 12.3 ms, it did", WIDTH - spare, 0);
+            let lines = wrap_to(WIDTH, "it took 12.3 ms, it did", WIDTH - spare, 0);
             assert!(lines.iter().any(|line| line.contains("12.3 ms,")), "{lines:?}");
         }
-    }
-
-    #[test]
-    fn a_bullet_hangs() {
-        let shown = bullet(&"word ".repeat(30), 2);
-        assert!(shown.starts_with("  - word") && shown.contains("\n    word"), "{shown}");
     }
 }

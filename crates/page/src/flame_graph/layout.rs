@@ -37,25 +37,24 @@ pub(super) fn lay_out<'a>(root: &'a str, stacks: impl Iterator<Item = (&'a str, 
     stacks.sort_by(|(one, _), (other, _)| one.cmp(other));
     let mut open: Vec<Frame<'a>> = vec![Frame { name: root, depth: 0, start_ns: 0, total: Total::default() }];
     let mut done = Vec::new();
-    let mut at_ns: i64 = 0;
+    let mut all = Total::default();
     for (stack, total) in stacks {
         let shared = open.iter().skip(1).zip(&stack).take_while(|(frame, name)| frame.name == **name).count();
         done.extend(open.drain(shared + 1..));
         for (above, name) in stack.iter().enumerate().skip(shared) {
-            open.push(Frame { name, depth: above + 1, start_ns: at_ns, total: Total::default() });
+            open.push(Frame { name, depth: above + 1, start_ns: all.time.0, total: Total::default() });
         }
         for frame in &mut open {
             frame.total.add(total);
         }
-        at_ns = at_ns.saturating_add(total.time.0);
+        all.add(total);
     }
     done.append(&mut open);
-    thin_out(done)
+    thin_out(done, all)
 }
 
 /// Leaves the narrowest frames out, none before those that stand on it: what stands on a frame is narrower.
-fn thin_out(mut frames: Vec<Frame<'_>>) -> Layout<'_> {
-    let total = frames.iter().find(|frame| frame.depth == 0).map(|frame| frame.total).unwrap_or_default();
+fn thin_out(mut frames: Vec<Frame<'_>>, total: Total) -> Layout<'_> {
     let all = frames.len();
     let mut widths: Vec<i64> = frames.iter().map(|frame| frame.total.time.0).collect();
     widths.sort_unstable_by(|one, other| other.cmp(one));

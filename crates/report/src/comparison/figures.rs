@@ -38,11 +38,17 @@ fn rate(value: f64) -> String {
 
 /// In ten columns at most.
 fn bytes(value: f64) -> String {
-    const UNITS: [&str; 4] = ["B/s", "KiB/s", "MiB/s", "GiB/s"];
-    let unit = UNITS.len().min((value.max(1.0).log2() / 10.0) as usize + 1) - 1;
-    let number = value / 1024_f64.powi(unit as i32);
-    let name = UNITS.get(unit).copied().unwrap_or_default();
-    if number < 99.95 && unit > 0 { format!("{number:.1} {name}") } else { format!("{number:.0} {name}") }
+    let (mut number, mut unit) = (value, "B/s");
+    for next in ["KiB/s", "MiB/s", "GiB/s"] {
+        if number >= 1024.0 {
+            (number, unit) = (number / 1024.0, next);
+        }
+    }
+    if number < 99.95 && unit != "B/s" {
+        format!("{number:.1} {unit}")
+    } else {
+        format!("{number:.0} {unit}")
+    }
 }
 
 /// `1.85 %`.

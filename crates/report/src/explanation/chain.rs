@@ -21,14 +21,13 @@ pub(crate) fn describe_chain_and_holder(verdict: &Verdict) -> String {
 /// The way in as few words as it takes.
 pub fn describe_chain(verdict: &Verdict) -> String {
     let ahead = verdict.chain.iter().take_while(|&&cause| cause == Cause::HeadOfLine).count();
-    let rest = verdict.chain.get(ahead..).unwrap_or_default();
     let mut words = Vec::new();
     if ahead > 0 {
         words.push(format!("{ahead} ahead on its connection"));
     }
     let mut locked = false;
     let mut in_file = false;
-    for cause in rest {
+    for cause in verdict.chain.iter().skip(ahead) {
         match cause {
             Cause::LogLock => {
                 words.push("log lock".to_owned());
