@@ -8,7 +8,7 @@ use model::{Nanos, Request, TopicId};
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::context::Context;
-use crate::counters::Counters;
+use crate::counters::{Counters, add_stream};
 use crate::early::MAX_WAIT;
 use crate::exchange::NoResponse;
 use crate::link::{self, Flags, NoSegment, Segment, Side};
@@ -74,7 +74,7 @@ impl Analyzer {
     pub fn counters(&self) -> Counters {
         let mut counters = self.cx.counters.clone();
         for connection in self.connections.values() {
-            counters.add_stream(connection.counts());
+            add_stream(&mut counters, connection.counts());
         }
         let met = self.cx.pool.counts;
         counters.gaps = met.gaps;

@@ -1,74 +1,11 @@
 //! The numbers an analysis keeps: what was seen and, above all, what was not. Does not print them.
 
-use std::collections::BTreeMap;
-
+pub use model::CaptureCounters as Counters;
 use wire::stream::StreamCounts;
 
-/// Everything counted since the analysis began. A number that is zero means that nothing was lost there.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Packets handed in.
-    pub packets: u64,
-    /// Their bytes on the link, captured or not.
-    pub bytes: u64,
-    /// TCP connections followed; a port used again counts again.
-    pub connections: u64,
-    /// Requests that got their row, by Kafka's name of the API.
-    pub requests_by_api: BTreeMap<&'static str, u64>,
-    /// Requests whose response was not seen, acks=0 not among them.
-    pub unanswered: u64,
-    /// Responses to which no request was seen.
-    pub unmatched_responses: u64,
-    /// Holes in streams.
-    pub gaps: u64,
-    /// Bytes in them.
-    pub gap_bytes: u64,
-    /// Payload bytes seen more than once.
-    pub retransmitted_bytes: u64,
-    /// Keep-alive segments.
-    pub keep_alives: u64,
-    /// Segments that came before others they follow in the stream.
-    pub out_of_order_segments: u64,
-    /// Holes given up because no more bytes could be held; among `gaps`.
-    pub reassembly_overflows: u64,
-    /// Segments of an earlier connection between the same ends, passed over.
-    pub stray_segments: u64,
-    /// Frames that could not be wholly decoded.
-    pub undecodable_frames: u64,
-    /// Times the next frame had to be searched for.
-    pub resyncs: u64,
-    /// Bytes passed over in that.
-    pub skipped_bytes: u64,
-    /// Raw SASL tokens passed over (KIP-43): they belong to no request.
-    pub sasl_tokens: u64,
-    /// Connections that are TLS: nothing can be read.
-    pub tls_connections: u64,
-    /// Connections that are neither Kafka nor TLS.
-    pub other_connections: u64,
-    /// Connections of which the capture has one side only: requests without answers, or answers, which alone
-    /// say nothing.
-    pub one_sided_connections: u64,
-    /// Connections forgotten because there were too many.
-    pub evicted_connections: u64,
-    /// Packets the kernel dropped before they were read (live).
-    pub kernel_drops: u64,
-    /// Packets that are not TCP over IP.
-    pub not_tcp: u64,
-    /// TCP packets of ports not asked for.
-    pub other_ports: u64,
-    /// IP fragments: not looked into.
-    pub fragments: u64,
-    /// Packets whose headers are cut off or contradict themselves.
-    pub malformed_packets: u64,
-    /// Packets that a snap length cut.
-    pub truncated_packets: u64,
-}
-
-impl Counters {
-    pub(crate) fn add_stream(&mut self, counts: StreamCounts) {
-        self.undecodable_frames += counts.undecodable;
-        self.resyncs += counts.resyncs;
-        self.sasl_tokens += counts.sasl_tokens;
-        self.skipped_bytes += counts.skipped_bytes;
-    }
+pub(crate) fn add_stream(counters: &mut Counters, counts: StreamCounts) {
+    counters.undecodable_frames += counts.undecodable;
+    counters.resyncs += counts.resyncs;
+    counters.sasl_tokens += counts.sasl_tokens;
+    counters.skipped_bytes += counts.skipped_bytes;
 }

@@ -10,6 +10,7 @@ use wire::stream::{
 };
 
 use crate::context::Context;
+use crate::counters::add_stream;
 use crate::exchange::{Exchange, Extent, NoResponse};
 use crate::link::Side;
 use crate::reassembly::{Chunk, Content, Stamp};
@@ -102,7 +103,7 @@ impl State {
         let is_tls = protocol == Protocol::Tls;
         cx.counters.tls_connections += u64::from(is_tls);
         cx.counters.other_connections += u64::from(!is_tls);
-        cx.counters.add_stream(self.counts());
+        add_stream(&mut cx.counters, self.counts());
         if let Self::Kafka(_, streams) = self {
             streams.exchange.give_up_all(NoResponse::ConnectionEnded, cx);
         }
@@ -127,7 +128,7 @@ impl State {
         } else {
             cx.counters.other_connections += u64::from(is_unrecognized);
         }
-        cx.counters.add_stream(self.counts());
+        add_stream(&mut cx.counters, self.counts());
         if let Self::Kafka(_, streams) = self {
             streams.end(why, cx);
         }

@@ -12,6 +12,7 @@ pub mod api_key;
 pub mod clock;
 pub mod row_summary;
 
+mod capture_counters;
 mod cause;
 mod event;
 mod file_op;
@@ -25,6 +26,7 @@ mod thread;
 mod topic;
 mod verdict;
 
+pub use capture_counters::CaptureCounters;
 pub use cause::Cause;
 pub use clock::{ClockOffset, Nanos};
 pub use event::{BrokerChange, BrokerState, Event, Loss, LossKind, Table};

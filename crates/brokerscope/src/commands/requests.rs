@@ -98,7 +98,7 @@ impl Requests {
             rows.request(*request)?;
         }
         let was_stopped = pace == Pace::AsTheyCome && stop.asked();
-        rows.finish(&capture.counters()?, capture.notes(was_stopped))?;
+        rows.finish(capture.counters()?, capture.notes(was_stopped))?;
         Ok(capture.check()?)
     }
 
@@ -173,9 +173,10 @@ impl<'a> Rows<'a> {
     }
 
     /// Shows what is left to show, and says what was read and what is missing.
-    fn finish(self, counters: &Counters, notes: Vec<String>) -> anyhow::Result<()> {
+    fn finish(self, counters: Counters, notes: Vec<String>) -> anyhow::Result<()> {
         let Self { form, args, pace, count, .. } = self;
-        let mut summary = summary(counters, count, notes);
+        let requests = counters.requests_by_api.values().sum();
+        let mut summary = RequestSummary { requests, shown: count, counters, notes };
         match form {
             Form::Rows(mut rows) => rows.finish(&summary).context(output::CANNOT_WRITE)?,
             Form::Top(top) => {
@@ -222,40 +223,4 @@ fn write(args: &Requests, pace: Pace, overview: Overview, summary: &RequestSumma
 /// A request without a latency is neither slow nor quick.
 fn unranked(count: u64) -> Option<String> {
     (count > 0).then(|| format!("{} without a latency not ranked", format_count_of(count, "request")))
-}
-
-/// What the capture counted, as reports show it.
-fn summary(counters: &Counters, shown: u64, notes: Vec<String>) -> RequestSummary {
-    RequestSummary {
-        requests: counters.requests_by_api.values().sum(),
-        shown,
-        requests_by_api: counters.requests_by_api.iter().map(|(&api, &n)| (api.to_owned(), n)).collect(),
-        unanswered: counters.unanswered,
-        unmatched_responses: counters.unmatched_responses,
-        packets: counters.packets,
-        bytes: counters.bytes,
-        connections: counters.connections,
-        gaps: counters.gaps,
-        gap_bytes: counters.gap_bytes,
-        retransmitted_bytes: counters.retransmitted_bytes,
-        out_of_order_segments: counters.out_of_order_segments,
-        keep_alives: counters.keep_alives,
-        reassembly_overflows: counters.reassembly_overflows,
-        stray_segments: counters.stray_segments,
-        undecodable_frames: counters.undecodable_frames,
-        resyncs: counters.resyncs,
-        skipped_bytes: counters.skipped_bytes,
-        sasl_tokens: counters.sasl_tokens,
-        tls_connections: counters.tls_connections,
-        other_connections: counters.other_connections,
-        one_sided_connections: counters.one_sided_connections,
-        evicted_connections: counters.evicted_connections,
-        kernel_drops: counters.kernel_drops,
-        not_tcp: counters.not_tcp,
-        other_ports: counters.other_ports,
-        fragments: counters.fragments,
-        malformed_packets: counters.malformed_packets,
-        truncated_packets: counters.truncated_packets,
-        notes,
-    }
 }

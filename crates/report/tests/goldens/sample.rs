@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use diagnose::{Call, CauseTotal, Detail, JoinStats, Reason, RootTotal, Summary};
-use model::CommitPhases;
 use model::{
     Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, Doubt, Evidence, EvidenceKind, FileKind,
     FileOp, FileOpKind, JournalCommit, LossKind, Nanos, Partition, Request, SpanSource, Stage, StageSpan,
     Stages, TopicId, TopicPartition, Verdict, Waiter, Waker,
 };
+use model::{CaptureCounters, CommitPhases};
 use report::doctor::{BrokerFacts, Examination, Fact, Hook, Remedy};
 use report::explanation::{Conclusion, Unobservable};
 use report::requests::RequestSummary;
@@ -198,17 +198,20 @@ pub(crate) fn request_summary() -> RequestSummary {
     RequestSummary {
         requests: 12_345,
         shown: 5,
-        requests_by_api: BTreeMap::from([("PRODUCE".to_owned(), 12_340), ("METADATA".to_owned(), 5)]),
-        packets: 264_681,
-        bytes: 354_000_000,
-        connections: 12,
-        gaps: 1,
-        gap_bytes: 1_448,
-        retransmitted_bytes: 2_896,
-        undecodable_frames: 2,
-        kernel_drops: 3,
-        tls_connections: 1,
-        ..RequestSummary::default()
+        counters: CaptureCounters {
+            requests_by_api: BTreeMap::from([("PRODUCE", 12_340), ("METADATA", 5)]),
+            packets: 264_681,
+            bytes: 354_000_000,
+            connections: 12,
+            gaps: 1,
+            gap_bytes: 1_448,
+            retransmitted_bytes: 2_896,
+            undecodable_frames: 2,
+            kernel_drops: 3,
+            tls_connections: 1,
+            ..CaptureCounters::default()
+        },
+        notes: Vec::new(),
     }
 }
 
