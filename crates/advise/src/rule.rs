@@ -38,6 +38,19 @@ pub(crate) enum Judge {
     Inputs(fn(&Inputs) -> RuleResult),
 }
 
+/// Declares rules that judge by inputs: each with its name, the layer where its change is made and its function; then its texts.
+macro_rules! rules {
+    ($LIST:ident: $($name:literal in $Layer:ident, $judge:expr => { $($field:ident: $text:expr,)* })+) => {
+        pub(super) const $LIST: &[$crate::Rule] = &[$($crate::Rule {
+            name: $name,
+            layer: $crate::Layer::$Layer,
+            judge: $crate::rule::Judge::Inputs($judge),
+            $($field: $text,)*
+        }),+];
+    };
+}
+pub(crate) use rules;
+
 impl Rule {
     /// What it says of some inputs.
     pub fn evaluate(&self, inputs: &Inputs) -> RuleResult {

@@ -18,22 +18,18 @@ pub mod spec;
 
 use model::{Cause, EvidenceKind};
 
-use spec::{Area, CauseSpec, Layer, Role, SPEC, change};
+use spec::{CauseSpec, Role, causes, change};
 
-/// Causes of waits that have no finder: they are named where the wait is attributed.
-const WAITS: &[CauseSpec] = &[
-    CauseSpec {
-        cause: Cause::HeadOfLine,
+// Causes of waits that have no finder: they are named where the wait is attributed.
+causes! {
+    HeadOfLine: Queue in Connection, changed in Producer {
         event: "request{s} ahead on the connection",
-        area: Area::Connection,
-        role: Role::Queue,
         needs: "earlier requests of the connection, none of them slow itself, were served for most of the wait",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         advice: &[
             "the broker serves one request of a connection at a time: look at the request ahead; a lower max.in.flight.requests.per.connection shortens the queue",
         ],
         source: "SocketServer mutes a connection until its request has been answered",
-        layer: Some(Layer::Producer),
         condition: ", where nothing more is known of the requests ahead",
         look_at: ", the stage head_of_line, and p99.9 of produce",
         changes: &[change(
@@ -43,17 +39,16 @@ const WAITS: &[CauseSpec] = &[
         )],
         effect: ": time in line becomes time in the client, unless the requests ahead get quicker",
         risk: "less throughput on connections with long round trips",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::LongPoll,
+    }
+
+    LongPoll: Root in None {
         event: "long poll{s}",
         needs: "a fetch ahead on the connection that waited for data for most of its time",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
-        ..SPEC
-    },
-    SPEC,
-];
+    }
+
+    Unobserved: Root in None {}
+}
 
 /// Every list of causes: a new file of causes is added here.
 const LISTS: &[&[CauseSpec]] = &[
@@ -67,7 +62,7 @@ const LISTS: &[&[CauseSpec]] = &[
     jvm::CAUSES,
     cpu::CAUSES,
     protocol::CAUSES,
-    WAITS,
+    CAUSES,
 ];
 
 /// Every cause, once.

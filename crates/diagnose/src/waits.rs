@@ -6,9 +6,9 @@
 //! Time in which the thread could run and had no CPU is that; freeing memory is that from end to end; the
 //! rest of a wait is what its stack says. A pause that the kernel announced is one whether or not the thread left the CPU.
 
-use model::{
-    Confidence, DirtyThrottle, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, OffCpu, Reclaim, Waker,
-};
+use std::sync::Arc;
+
+use model::{Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, OffCpu, Reclaim, Waker};
 
 use crate::causes::candidate::evidence;
 use crate::kernel_stack;
@@ -107,13 +107,23 @@ pub(crate) struct OperationWaits<'w> {
     longest: WaitEvent<'w>,
 }
 
-/// How a wait was seen.
+/// A wait, and how it was seen: neither off the CPU nor freeing memory where the kernel announced it as a pause.
 #[derive(Clone, Copy, Debug)]
-enum WaitEvent<'w> {
-    OffCpu(&'w OffCpu),
-    Reclaim(&'w Reclaim),
-    /// The kernel announced it.
-    Pause(&'w DirtyThrottle),
+struct WaitEvent<'w> {
+    span: TimeSpan,
+    thread: &'w Arc<str>,
+    off_cpu: Option<&'w OffCpu>,
+    reclaim: Option<&'w Reclaim>,
+}
+
+impl<'w> WaitEvent<'w> {
+    fn new(event: &impl Span, thread: &'w Arc<str>) -> Self {
+        Self { span: event.span(), thread, off_cpu: None, reclaim: None }
+    }
+
+    fn of_off_cpu(interval: &'w OffCpu) -> Self {
+        Self { off_cpu: Some(interval), ..Self::new(interval, &interval.thread) }
+    }
 }
 
 /// What an operation's thread waited for, the longest first.
@@ -132,19 +142,20 @@ pub(crate) fn waits_of<'w>(window: &'w Window, hold: &LockHold<'w>) -> Vec<Opera
     let intervals: Vec<(Part, &OffCpu)> = inside.chain(after).collect();
     for &(part, interval) in &intervals {
         let time = free.take(runnable(interval).until(hold.end_of(part)));
-        sums.add(part, Wait::RunQueue, time, WaitEvent::OffCpu(interval));
+        sums.add(part, Wait::RunQueue, time, WaitEvent::of_off_cpu(interval));
     }
     for reclaim in reclaims() {
         let part = if reclaim.start < op.end { Part::Write } else { Part::After };
-        sums.add(part, Wait::Reclaim, free.take(reclaim.span()), WaitEvent::Reclaim(reclaim));
+        let event = WaitEvent { reclaim: Some(reclaim), ..WaitEvent::new(reclaim, &reclaim.thread) };
+        sums.add(part, Wait::Reclaim, free.take(reclaim.span()), event);
     }
     for &(part, interval) in &intervals {
         let time = free.take(interval.span().until(hold.end_of(part)));
-        sums.add(part, kernel_stack::classify(interval).of_verdict(), time, WaitEvent::OffCpu(interval));
+        sums.add(part, kernel_stack::classify(interval).of_verdict(), time, WaitEvent::of_off_cpu(interval));
     }
     for pause in throttles() {
         let time = free.take(pause.span().until(op.end));
-        sums.add(Part::Write, Wait::DirtyPages, time, WaitEvent::Pause(pause));
+        sums.add(Part::Write, Wait::DirtyPages, time, WaitEvent::new(pause, &op.thread));
     }
     sums.waits.sort_by_key(|waits| std::cmp::Reverse(waits.time));
     sums.waits
@@ -204,7 +215,7 @@ impl<'w> WaitSums<'w> {
         match self.waits.iter_mut().find(|waits| (waits.part, waits.kind) == (part, kind)) {
             Some(waits) => {
                 waits.time += time;
-                if seen.span().length() > waits.longest.span().length() {
+                if seen.span.length() > waits.longest.span.length() {
                     waits.longest = seen;
                 }
             }
@@ -213,55 +224,40 @@ impl<'w> WaitSums<'w> {
     }
 }
 
-impl Span for WaitEvent<'_> {
-    fn span(&self) -> TimeSpan {
-        match self {
-            Self::OffCpu(interval) => interval.span(),
-            Self::Reclaim(reclaim) => reclaim.span(),
-            Self::Pause(pause) => pause.span(),
-        }
-    }
-}
-
 impl Span for OperationWaits<'_> {
     /// The longest wait, as far as it belongs to the append.
     fn span(&self) -> TimeSpan {
         match self.part {
-            Part::Write => self.longest.span().within(self.op.span()),
-            Part::After => self.longest.span(),
+            Part::Write => self.longest.span.within(self.op.span()),
+            Part::After => self.longest.span,
         }
     }
 }
 
 impl<'w> OperationWaits<'w> {
-    /// The longest wait, where it was seen as one off the CPU.
-    fn off_cpu(&self) -> Option<&'w OffCpu> {
-        if let WaitEvent::OffCpu(interval) = self.longest { Some(interval) } else { None }
-    }
-
     /// When the longest wait was over, though the thread may not have had a CPU yet.
     pub(crate) fn woken(&self) -> Nanos {
-        self.off_cpu().and_then(|interval| interval.woken).unwrap_or(self.longest.span().end)
+        self.longest.off_cpu.and_then(|interval| interval.woken).unwrap_or(self.longest.span.end)
     }
 
     /// The reclaim that the longest wait was, where it was seen as one.
     pub(crate) fn reclaim(&self) -> Option<&'w Reclaim> {
-        if let WaitEvent::Reclaim(reclaim) = self.longest { Some(reclaim) } else { None }
+        self.longest.reclaim
     }
 
     /// Whether the longest wait is known by the kernel's announcement alone.
     pub(crate) fn was_announced_only(&self) -> bool {
-        matches!(self.longest, WaitEvent::Pause(_))
+        self.longest.off_cpu.is_none() && self.longest.reclaim.is_none()
     }
 
     /// The kernel's function that says so best; empty where none does.
     pub(crate) fn function(&self) -> &'w str {
-        self.off_cpu().map_or("", |interval| kernel_stack::telling_frame(&interval.stack))
+        self.longest.off_cpu.map_or("", |interval| kernel_stack::telling_frame(&interval.stack))
     }
 
     /// Who ended the longest wait, where a thread did and not an interrupt.
     pub(crate) fn released_by(&self) -> Option<&'w Waker> {
-        self.off_cpu()?.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker))
+        self.longest.off_cpu?.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker))
     }
 
     /// The transaction that the wait's own handle joined: known for handles of the write only.
@@ -299,21 +295,16 @@ impl<'w> OperationWaits<'w> {
     }
 
     fn what(&self) -> String {
-        match (self.kind, self.longest, self.function()) {
-            (Wait::RunQueue, ..) => "runnable without a CPU".to_owned(),
-            (_, WaitEvent::Reclaim(_), _) => "freeing memory".to_owned(),
-            (_, WaitEvent::Pause(_), _) => "paused by the kernel".to_owned(),
-            (.., "") => "off the CPU in an unknown place".to_owned(),
-            (.., function) => format!("off the CPU in {function}"),
+        match self.function() {
+            _ if self.kind == Wait::RunQueue => "runnable without a CPU".to_owned(),
+            _ if self.longest.reclaim.is_some() => "freeing memory".to_owned(),
+            _ if self.was_announced_only() => "paused by the kernel".to_owned(),
+            "" => "off the CPU in an unknown place".to_owned(),
+            function => format!("off the CPU in {function}"),
         }
     }
 
     fn told(&self, text: String) -> Evidence {
-        let (tid, thread) = match self.longest {
-            WaitEvent::OffCpu(interval) => (interval.tid, &interval.thread),
-            WaitEvent::Reclaim(reclaim) => (reclaim.tid, &reclaim.thread),
-            WaitEvent::Pause(pause) => (pause.tid, &self.op.thread),
-        };
-        evidence(EvidenceKind::OffCpu, self, text).of_thread(tid, thread)
+        evidence(EvidenceKind::OffCpu, self, text).of_thread(self.op.tid, self.longest.thread)
     }
 }

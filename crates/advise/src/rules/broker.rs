@@ -1,65 +1,51 @@
 //! The broker's own settings: threads, segments, replication.
 
-use crate::rule::{Judge, advise, fires, silent};
-use crate::{Change, Inputs, Layer, Rule, RuleResult, Scope};
+use crate::rule::{advise, fires, rules, silent};
+use crate::{Change, Inputs, RuleResult, Scope};
 
 const MANY_PARTITIONS: u64 = 1_000;
 const DEFAULT_SEGMENT_BYTES: i64 = 1 << 30;
 const MIN_SEGMENT_BYTES: i64 = 128 << 20;
 const DEFAULT_REPLICA_LAG_MS: i64 = 30_000;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        name: "flush-interval",
-        layer: Layer::Broker,
+rules! { RULES:
+    "flush-interval" in Broker, flush_interval => {
         condition: "log.flush.interval.messages or log.flush.interval.ms is set",
         source: "Kafka's documentation, operations: application against OS flush management recommends the defaults, which leave \
                  flushing to the kernel: replication keeps what was acknowledged",
         look_at: "roll-fsync among the causes, and fsync in `brokerscope io --op fsync --summary`",
         effect: "no append waits for an fsync of its log; what it cost here is with roll-fsync, if anything",
         risk: "a partition without replicas loses what was not flushed when its host crashes",
-        judge: Judge::Inputs(flush_interval),
-    },
-    Rule {
-        name: "segment-size",
-        layer: Layer::Broker,
+    }
+
+    "segment-size" in Broker, segment_size => {
         condition: "log.segment.bytes is below 128 MiB",
         source: "Kafka's documentation, broker configuration: 1 GiB by default; KAFKA-9693 on what a roll costs. The bound, an \
                  eighth of the default, is brokerscope's own",
         look_at: "roll-fsync among the causes; `brokerscope logs` on the lines \"Rolled new log segment\"",
         effect: "fewer rolls, files and mapped areas; what rolls cost here is with roll-fsync, if anything",
         risk: "records are kept until their whole segment may be deleted: topics with little traffic keep more",
-        judge: Judge::Inputs(|inputs| {
-            at_least(inputs, "log.segment.bytes", MIN_SEGMENT_BYTES, DEFAULT_SEGMENT_BYTES)
-        }),
-    },
-    Rule {
-        name: "replica-fetchers",
-        layer: Layer::Broker,
+    }
+
+    "replica-fetchers" in Broker, replica_fetchers => {
         condition: "num.replica.fetchers is 1, topics are replicated by default, and the broker has at least 1,000 partitions",
         source: "Kafka's documentation, broker configuration: more fetchers raise the parallelism of a follower. The bound of 1,000 \
                  partitions is brokerscope's own",
         look_at: "replication-wait among the causes of the leaders, and the stage remote",
         effect: "followers that are behind under load catch up sooner; nothing where they are not",
         risk: "four times as many connections and fetches to every leader",
-        judge: Judge::Inputs(replica_fetchers),
-    },
-    Rule {
-        name: "replica-lag",
-        layer: Layer::Broker,
+    }
+
+    "replica-lag" in Broker, replica_lag => {
         condition: "replica.lag.time.max.ms is set below 30000",
         source: "KIP-537: the default was raised from 10 s to 30 s, because a slow disk or a pause threw followers out of the in-sync \
                  replicas and back in",
         look_at: "replication-wait among the causes; IsrShrinksPerSec of the broker",
         effect: "a stall of some seconds does not shrink the in-sync replicas",
         risk: "requests with acks=all wait longer for a follower that is gone",
-        judge: Judge::Inputs(|inputs| {
-            at_least(inputs, "replica.lag.time.max.ms", DEFAULT_REPLICA_LAG_MS, DEFAULT_REPLICA_LAG_MS)
-        }),
-    },
-    Rule {
-        name: "min-insync",
-        layer: Layer::Broker,
+    }
+
+    "min-insync" in Broker, min_insync => {
         condition: "topics have two replicas or more by default, and min.insync.replicas is 1 with three of them, or as many as \
                     there are",
         source: "Kafka's documentation, topic configuration: a replication factor of 3 with min.insync.replicas of 2 is typical. With \
@@ -67,19 +53,16 @@ pub(super) const RULES: &[Rule] = &[
         look_at: "replication-wait among the causes (a higher value does not change it), and NOT_ENOUGH_REPLICAS of the producers",
         effect: "",
         risk: "the more replicas must have a record, the fewer brokers may be away; the fewer must, the fewer may be lost",
-        judge: Judge::Inputs(min_insync),
-    },
-    Rule {
-        name: "unclean-election",
-        layer: Layer::Broker,
+    }
+
+    "unclean-election" in Broker, unclean_election => {
         condition: "unclean.leader.election.enable is true",
         source: "Kafka's documentation, design: unclean leader election; false by default since 0.11 (KIP-106)",
         look_at: "nothing that a comparison shows: it is about what is lost, not about what is slow",
         effect: "no replica that was not in sync becomes leader, and nothing acknowledged by acks=all is lost by that",
         risk: "a partition all of whose in-sync replicas are away cannot be used until one is back",
-        judge: Judge::Inputs(unclean_election),
-    },
-];
+    }
+}
 
 fn flush_interval(inputs: &Inputs) -> RuleResult {
     let settings = inputs.settings()?;
@@ -92,6 +75,14 @@ fn flush_interval(inputs: &Inputs) -> RuleResult {
         return silent("neither is set: flushing is left to the kernel");
     }
     Ok(advise(told.join(", "), changes))
+}
+
+fn segment_size(inputs: &Inputs) -> RuleResult {
+    at_least(inputs, "log.segment.bytes", MIN_SEGMENT_BYTES, DEFAULT_SEGMENT_BYTES)
+}
+
+fn replica_lag(inputs: &Inputs) -> RuleResult {
+    at_least(inputs, "replica.lag.time.max.ms", DEFAULT_REPLICA_LAG_MS, DEFAULT_REPLICA_LAG_MS)
 }
 
 /// A setting that should not be below a bound, and its default.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use model::Nanos;
 
-use crate::rule::{Judge, advise, fires, not_known, silent};
+use crate::rule::{advise, fires, not_known, rules, silent};
 use crate::words::{counted, percent, size};
-use crate::{Change, Inputs, Layer, NoAdvice, Producer, Rule, RuleResult, Scope};
+use crate::{Change, Inputs, NoAdvice, Producer, RuleResult, Scope};
 
 /// Producers with fewer requests are not judged.
 const MIN_REQUESTS: u64 = 100;
@@ -30,10 +30,8 @@ const FULL_BUFFER: std::ops::RangeInclusive<f64> = 0.8..=1.25;
 /// What `request.timeout.ms` is by default.
 const DEFAULT_TIMEOUT: Nanos = Nanos::from_millis(30_000);
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        name: "batch-size",
-        layer: Layer::Producer,
+rules! { RULES:
+    "batch-size" in Producer, batch_size => {
         condition: "in at least half of a producer's batches (of 100 requests or more) another record of the same mean size had no room; \
                     its batch.size is taken to be the smallest of 16 KiB, 32 KiB and so on that holds its largest batch",
         source: "a public case (IBM zSystems, 2022): batches were full at 16 KiB; batch.size 16384 to 65536, more gave nothing. Kafka's \
@@ -41,11 +39,9 @@ pub(super) const RULES: &[Rule] = &[
         look_at: "requests a second and records in a batch (`brokerscope requests --summary`), and p99.9 of produce",
         effect: "up to a quarter of the requests for the same records, if they come fast enough to fill larger batches",
         risk: "the producer holds a batch for each partition: buffer.memory must be enough; a request brings more at once",
-        judge: Judge::Inputs(batch_size),
-    },
-    Rule {
-        name: "linger",
-        layer: Layer::Producer,
+    }
+
+    "linger" in Producer, linger => {
         condition: "a producer sends at least 200 requests a second on a connection, with fewer than 10 records in a batch, which is less \
                     than half of batch.size's default (100 requests or more)",
         source: "a public case (IBM zSystems, 2022): linger.ms only where batches are not full. KIP-1030: linger.ms is 5 by default since \
@@ -54,11 +50,9 @@ pub(super) const RULES: &[Rule] = &[
         effect: "",
         risk: "a record may wait 5 ms longer in the producer; where it waits for each answer before it sends the next record, nothing is \
                joined and every record waits",
-        judge: Judge::Inputs(linger),
-    },
-    Rule {
-        name: "buffer-memory",
-        layer: Layer::Producer,
+    }
+
+    "buffer-memory" in Producer, buffer_memory => {
         condition: "a producer's bytes a second, times how long they wait from when their batch's newest record was made until they are \
                     answered, are 80 to 125 % of buffer.memory's default, 32 MiB, on each of its connections (brokerscope's own bounds; \
                     100 requests or more, of whose batches nine in ten say when their records were made, less than 120 s ago)",
@@ -71,20 +65,17 @@ pub(super) const RULES: &[Rule] = &[
         effect: "the application stands still less often while the broker is slow to answer; over longer times no more is sent than \
                  broker and network take",
         risk: "32 MiB more of each producer's heap; where the broker is the limit, records only wait longer in the producer",
-        judge: Judge::Inputs(buffer_memory),
-    },
-    Rule {
-        name: "request-timeout",
-        layer: Layer::Producer,
+    }
+
+    "request-timeout" in Producer, request_timeout => {
         condition: "p99.9 of produce requests (of 1,000 or more) is at or above 30 s, the default of request.timeout.ms",
         source: "Kafka's documentation, producer configuration: request.timeout.ms is 30000 and must be above the broker's \
                  replica.lag.time.max.ms; delivery.timeout.ms is 120000. What a producer has set is not read",
         look_at: "p99.9 of produce, and record-retry-rate of the producers",
         effect: "no second copy of what the broker is still at work on; first remove what makes it take so long",
         risk: "a broker that is gone is noticed later",
-        judge: Judge::Inputs(request_timeout),
-    },
-];
+    }
+}
 
 /// The busiest producer of which something holds, and how many others it holds of.
 struct Match<'p, T> {

@@ -5,39 +5,37 @@ use std::sync::Arc;
 use model::{Cause, HostScope};
 
 use crate::costs::costly;
-use crate::rule::{Judge, advise, need, not_known, silent};
+use crate::rule::{advise, need, not_known, rules, silent};
 use crate::words::percent;
-use crate::{Change, Inputs, Layer, NoAdvice, Rule, RuleResult, Samples, Scope, Series};
+use crate::{Change, Inputs, NoAdvice, RuleResult, Samples, Scope, Series};
 
 /// A device that is busier, on average, is saturated.
 const SATURATED: f64 = 0.95;
 /// What such a device makes requests wait for.
 const ITS_CAUSES: [Cause; 2] = [Cause::SlowDevice, Cause::DirtyThrottling];
 
-pub(super) const RULES: &[Rule] = &[Rule {
-    name: "device-saturation",
-    layer: Layer::Disk,
-    condition: "a device under the log dirs was busy (%util) for at least 95 % of the time",
-    source: "a public case (IBM zSystems, 2022): over 95 % busy was the limit of throughput. Documentation/admin-guide/iostats.rst: \
-             of a device that serves many requests at once it is no proof of saturation. Who writes more than it takes is held up \
-             by slow-device or by dirty-throttling (mm/page-writeback.c), and no setting of the kernel's makes it faster",
-    look_at: "util_ratio and write_wait_ms of the device in host_samples/, and requests a second",
-    effect: "more throughput, if the device is the limit; no slow request was seen to wait for it",
-    risk: "partitions have to be moved to new log dirs; a stripe that loses one disk loses all, so replicas matter more",
-    judge: Judge::Inputs(saturation),
-}];
+rules! { RULES:
+    "device-saturation" in Disk, saturation => {
+        condition: "a device under the log dirs was busy (%util) for at least 95 % of the time",
+        source: "a public case (IBM zSystems, 2022): over 95 % busy was the limit of throughput. Documentation/admin-guide/iostats.rst: \
+                 of a device that serves many requests at once it is no proof of saturation. Who writes more than it takes is held up \
+                 by slow-device or by dirty-throttling (mm/page-writeback.c), and no setting of the kernel's makes it faster",
+        look_at: "util_ratio and write_wait_ms of the device in host_samples/, and requests a second",
+        effect: "more throughput, if the device is the limit; no slow request was seen to wait for it",
+        risk: "partitions have to be moved to new log dirs; a stripe that loses one disk loses all, so replicas matter more",
+    }
+}
 
-pub(super) const MOUNT_OPTIONS: &[Rule] = &[Rule {
-    name: "noatime",
-    layer: Layer::FileSystem,
-    condition: "a log dir's file system is mounted without noatime",
-    source: "Kafka's documentation, operations: general file system notes. mount(8): with relatime, the default, a file's time is \
-             written at most once a day",
-    look_at: "journal_commits/ and writes_per_second of the device: a small difference at most",
-    effect: "fewer writes of inodes; no slow request was seen to wait for one",
-    risk: "other programs on that file system no longer see when a file was read",
-    judge: Judge::Inputs(noatime),
-}];
+rules! { MOUNT_OPTIONS:
+    "noatime" in FileSystem, noatime => {
+        condition: "a log dir's file system is mounted without noatime",
+        source: "Kafka's documentation, operations: general file system notes. mount(8): with relatime, the default, a file's time is \
+                 written at most once a day",
+        look_at: "journal_commits/ and writes_per_second of the device: a small difference at most",
+        effect: "fewer writes of inodes; no slow request was seen to wait for one",
+        risk: "other programs on that file system no longer see when a file was read",
+    }
+}
 
 fn saturation(inputs: &Inputs) -> RuleResult {
     let Some((name, util)) = busiest(inputs, inputs.samples()?) else {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::locks::fewer_handlers;
 use crate::profile::Machine;
-use crate::rule::{Judge, advise, fires, need, not_known, silent};
+use crate::rule::{advise, fires, need, not_known, rules, silent};
 use crate::words::{counted, or_not_known, percent, size};
-use crate::{Change, Inputs, Layer, NoAdvice, Profile, Rule, RuleResult, Scope, Work};
+use crate::{Change, Inputs, NoAdvice, Profile, RuleResult, Scope, Work};
 
 /// What production brokers are usually given.
 const MAX_HEAP_BYTES: u64 = 6 << 30;
@@ -25,10 +25,8 @@ pub(crate) const SLEEP_SOONER: &str = "-Xthr:minimizeUserCPU";
 /// Options that only OpenJ9 has; Kafka's scripts give HotSpot's to any JVM.
 const OPENJ9_ONLY: [&str; 5] = ["-Xthr:", "-Xgcpolicy:", "-Xshareclasses", "-Xtune:", "-Xquickstart"];
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        name: "monitor-spin",
-        layer: Layer::Jvm,
+rules! { RULES:
+    "monitor-spin" in Jvm, monitor_spin => {
         condition: "at least 5 % of 200 samples or more of what runs on the processors are in the JVM's monitor enter (brokerscope's own \
                     bound; the public case had 9.5 %)",
         source: "a public case (IBM zSystems, 2022): objectMonitorEnterNonBlocking took 9.5 % in perf top, -Xthr:minimizeUserCPU gave \
@@ -37,43 +35,35 @@ pub(super) const RULES: &[Rule] = &[
         look_at: "requests a second, processor time, and the share of monitor enter in `advise` or `stacks`",
         effect: "at most that processor time; a small gain in the public case, where others had been made before",
         risk: "a waiter that sleeps sooner is later when the lock is released soon; with more partitions, keys go to others than before",
-        judge: Judge::Inputs(monitor_spin),
-    },
-    Rule {
-        name: "page-cache",
-        layer: Layer::Jvm,
+    }
+
+    "page-cache" in Jvm, page_cache => {
         condition: "the heap (-Xmx) is more than half of the memory that the broker may use",
         source: "Kafka's documentation, operations: hardware and OS: memory for the page cache, by the rule of write throughput times \
                  30 s; kafka-server-start.sh gives the heap 1 GiB. The bound of a half is brokerscope's own",
         look_at: "cache-eviction and disk-read-in-network-thread among the causes, and page_cache_bytes in host_samples/",
         effect: "consumers that lag a little are served from memory; what cold reads cost here is with cold-reads, if anything",
         risk: "a heap too small collects all the time: watch gc-pause",
-        judge: Judge::Inputs(page_cache),
-    },
-    Rule {
-        name: "heap",
-        layer: Layer::Jvm,
+    }
+
+    "heap" in Jvm, heap => {
         condition: "the heap (-Xmx) is at most 1 GiB, and the broker has at least 1,000 partitions",
         source: "kafka-server-start.sh: -Xmx1G -Xms1G where KAFKA_HEAP_OPTS is not set; Kafka's documentation, operations: Java \
                  version, shows 6 GiB. The bound of 1,000 partitions is brokerscope's own",
         look_at: "gc-pause among the causes; `brokerscope locks` tells each pause",
         effect: "fewer collections; what they cost here is with gc-pause, if anything",
         risk: "what the heap takes is not page cache",
-        judge: Judge::Inputs(heap),
-    },
-    Rule {
-        name: "collector",
-        layer: Layer::Jvm,
+    }
+
+    "collector" in Jvm, collector => {
         condition: "the JVM's command line asks for the serial, the parallel or the concurrent mark-sweep collector",
         source: "Kafka's documentation, operations: Java version, and kafka-run-class.sh use G1; JEP 363 removed concurrent mark-sweep",
         look_at: "gc-pause among the causes; `brokerscope locks` tells each pause",
         effect: "shorter pauses with a heap of some GiB; what they cost here is with gc-pause, if anything",
         risk: "G1 takes some more memory and processor time",
-        judge: Judge::Inputs(collector),
-    },
-    Rule {
-        name: "jvm-locking",
-        layer: Layer::Jvm,
+    }
+
+    "jvm-locking" in Jvm, locking => {
         condition: "the JVM's command line asks for a full monitor for each lock (-XX:+UseHeavyMonitors, -XX:LockingMode=0), biased locking, or, \
                     on OpenJ9, not to adapt its spinning (-Xthr:noAdaptSpin)",
         source: "HotSpot's runtime/globals.hpp: LockingMode 0 uses monitors only, 1 and 2 are fast where nobody else wants the lock; \
@@ -82,9 +72,8 @@ pub(super) const RULES: &[Rule] = &[
         look_at: "requests a second, safepoint among the causes, and the share of monitor enter in `advise`",
         effect: "less processor time for each of the locks that a request takes; nobody measured how much",
         risk: "the option may be there for a fault of an older JVM: see who set it",
-        judge: Judge::Inputs(locking),
-    },
-];
+    }
+}
 
 /// The largest heap that a JVM's command line allows; of several options the last counts.
 pub(crate) fn heap_bytes(words: &[Arc<str>]) -> Option<u64> {

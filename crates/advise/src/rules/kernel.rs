@@ -1,51 +1,43 @@
 //! The kernel's settings and limits.
 
-use crate::rule::{Judge, advise, fires, need, silent};
+use crate::rule::{advise, fires, need, rules, silent};
 use crate::words::size;
-use crate::{Change, Inputs, Layer, Rule, RuleResult, Scope};
+use crate::{Change, Inputs, RuleResult, Scope};
 
 const ENOUGH_FILES: u64 = 100_000;
 const MAX_SWAPPINESS: i64 = 10;
 const DEFAULT_BACKGROUND_RATIO: i64 = 10;
 const MUCH_DIRTY_BYTES: u64 = 2 << 30;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        name: "open-files",
-        layer: Layer::Os,
+rules! { RULES:
+    "open-files" in Os, open_files => {
         condition: "the limit of open files is below 100,000, and half of it is used, or would be by two files for each partition",
         source: "Kafka's documentation, operations: file descriptor limits: a file for each segment and a socket for each connection, \
                  100000 as a start",
         look_at: "nothing that a comparison shows: a broker that has no file left stops",
         effect: "the broker does not stop for want of a file",
         risk: "none that is known",
-        judge: Judge::Inputs(open_files),
-    },
-    Rule {
-        name: "map-count",
-        layer: Layer::Os,
+    }
+
+    "map-count" in Os, map_count => {
         condition: "half of vm.max_map_count is used, or would be by two areas (index, time index) for one segment of each partition",
         source: "Kafka's documentation, operations: virtual memory: two areas a segment, the default of about 65535 is enough for some \
                  50,000 partitions less what else is mapped; Documentation/admin-guide/sysctl/vm.rst",
         look_at: "nothing that a comparison shows: a broker that may map no more stops with \"Map failed\"",
         effect: "the broker does not stop for want of a mapped area",
         risk: "none that is known; each area takes some memory of the kernel",
-        judge: Judge::Inputs(map_count),
-    },
-    Rule {
-        name: "swappiness",
-        layer: Layer::Os,
+    }
+
+    "swappiness" in Os, swappiness => {
         condition: "vm.swappiness is above 10, and the host has swap space",
         source: "vm.swappiness=1 is what Confluent's and Cloudera's deployment guides for Kafka say; \
                  Documentation/admin-guide/sysctl/vm.rst. The bound of 10 is brokerscope's own",
         look_at: "safepoint and memory-reclaim among the causes, and swapped_bytes of the process in host_samples/",
         effect: "the heap stays in memory while there is page cache to drop",
         risk: "a host that runs out of memory ends a process sooner instead of getting slow",
-        judge: Judge::Inputs(swappiness),
-    },
-    Rule {
-        name: "dirty-ratio",
-        layer: Layer::Os,
+    }
+
+    "dirty-ratio" in Os, dirty_ratio => {
         condition: "vm.dirty_background_ratio is 10 or more, which is 2 GiB or more of this host, and vm.dirty_background_bytes is \
                     not set",
         source: "Documentation/admin-guide/sysctl/vm.rst; vm.dirty_background_ratio=5 is what deployment guides for Kafka say. The bound \
@@ -53,20 +45,17 @@ pub(super) const RULES: &[Rule] = &[
         look_at: "dirty-throttling and journal-commit among the causes, and the greatest write_wait_ms in host_samples/",
         effect: "writes reach the device more evenly: commits and flushes have less to wait for",
         risk: "what is overwritten or deleted soon is written in vain; a device that is always busy anyway gains nothing",
-        judge: Judge::Inputs(dirty_ratio),
-    },
-    Rule {
-        name: "huge-pages",
-        layer: Layer::Os,
+    }
+
+    "huge-pages" in Os, huge_pages => {
         condition: "/sys/kernel/mm/transparent_hugepage/enabled is always",
         source: "Documentation/admin-guide/mm/transhuge.rst: with always, a fault may have to compact memory first; with madvise only for \
                  those who ask, as a JVM does with -XX:+UseTransparentHugePages",
         look_at: "memory-reclaim and safepoint among the causes, and p99.9 of produce: a small difference at most",
         effect: "no thread compacts memory for a page that it did not ask for; no slow request was seen to",
         risk: "other programs on this host lose huge pages; the JVM keeps them with -XX:+UseTransparentHugePages",
-        judge: Judge::Inputs(huge_pages),
-    },
-];
+    }
+}
 
 /// What is used of a limit, at least two for each partition, and words for it.
 fn used(known: &model::Known<u64>, partitions: u64, words: impl FnOnce(String) -> String) -> (u64, String) {

@@ -3,19 +3,17 @@
 use model::Cause;
 
 use crate::costs::costly_on_the_way;
-use crate::rule::{Judge, advise, need, silent};
+use crate::rule::{advise, need, rules, silent};
 use crate::words::counted;
-use crate::{Change, ContendedLock, Inputs, Layer, Rule, RuleResult, Scope};
+use crate::{Change, ContendedLock, Inputs, RuleResult, Scope};
 
 /// Fewer waits a thread dump are everyday work.
 const MIN_WAITS_PER_DUMP: u64 = 2;
 
 pub(super) const HANDLERS: &str = "num.io.threads (kafka-configs, while the broker runs)";
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        name: "partition-locks",
-        layer: Layer::Locks,
+rules! { RULES:
+    "partition-locks" in Locks, partition_locks => {
         condition: "there are fewer partitions, over all topics, than request handlers, and requests that waited for logs or for handlers \
                     took at least 1 % of the slow requests' time (brokerscope's own bound)",
         source: "a public case (IBM zSystems, 2022), checked by experiment: one lock a partition, 1 topic of 16 partitions is as good \
@@ -23,20 +21,17 @@ pub(super) const RULES: &[Rule] = &[
         look_at: "requests a second, and log-lock in the ways to the causes",
         effect: "more appends at once; what waiting for a log cost is with the rule log-lock",
         risk: "keys go to other partitions than before, and the order of their records ends there",
-        judge: Judge::Inputs(partition_locks),
-    },
-    Rule {
-        name: "blocked-threads",
-        layer: Layer::Locks,
+    }
+
+    "blocked-threads" in Locks, blocked_threads => {
         condition: "in at least half of the thread dumps one lock is waited for, by two threads or more on average",
         source: "a public case (IBM zSystems, 2022): in a javacore one monitor, held by a request handler, blocked the others in \
                  kafka/log/Log.append. Two threads is brokerscope's own bound",
         look_at: "log-lock in the ways to the causes, requests a second, and the same dumps again",
         effect: "threads that work instead of waiting; dumps say nothing of how long they waited",
         risk: "with more partitions, keys go to others than before, and the order of their records ends there",
-        judge: Judge::Inputs(blocked_threads),
-    },
-];
+    }
+}
 
 /// As many as there are handlers, which can then all append at once; twice as many where there are.
 pub(super) fn more_partitions(inputs: &Inputs) -> Change {

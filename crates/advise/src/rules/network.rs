@@ -2,9 +2,9 @@
 
 use model::HostScope;
 
-use crate::rule::{Judge, advise, fires, need, not_known, silent};
+use crate::rule::{advise, fires, need, not_known, rules, silent};
 use crate::words::percent;
-use crate::{Change, Inputs, Layer, Rule, RuleResult, Scope};
+use crate::{Change, Inputs, RuleResult, Scope};
 
 /// A link that is fuller, on average, is nearly full.
 const NEARLY_FULL: f64 = 0.8;
@@ -14,29 +14,24 @@ const JUMBO_MTU: u32 = 9_000;
 /// Packets of this share of the MTU, on average, are mostly full ones.
 const FULL_PACKETS: f64 = 0.8;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        name: "link-saturation",
-        layer: Layer::Network,
+rules! { RULES:
+    "link-saturation" in Network, link_saturation => {
         condition: "an interface of the broker sent or received at least 80 % of its link's speed on average",
         source: "a public case (IBM zSystems, 2022): the card was over 80 % used, and a faster one was the next step",
         look_at: "transmit_utilization_ratio and receive_utilization_ratio in host_samples/, and the stages network_in and network_out",
         effect: "more throughput; no slow request was seen to wait for the link",
         risk: "compression takes processor time of producers and consumers",
-        judge: Judge::Inputs(link_saturation),
-    },
-    Rule {
-        name: "mtu",
-        layer: Layer::Network,
+    }
+
+    "mtu" in Network, mtu => {
         condition: "packets of an interface with an MTU of at most 1,500 bytes have, on average, at least 80 % of that",
         source: "a public case (IBM zSystems, 2022): the average packet was as large as the MTU, and 9,000 bytes instead of 1,500 was a \
                  step forward. Packets are counted before the device splits and after the driver joins them, so the mean may be above",
         look_at: "transmit_packets_per_second and interrupt_cpu_ratio in host_samples/, and requests a second",
         effect: "fewer packets for the same bytes; less so where the device splits and joins them itself",
         risk: "every switch and host on the way must allow it: where one does not, large packets vanish",
-        judge: Judge::Inputs(mtu),
-    },
-];
+    }
+}
 
 fn link_saturation(inputs: &Inputs) -> RuleResult {
     let samples = inputs.samples()?;

@@ -8,18 +8,15 @@
 use model::{Cause, Confidence, EvidenceKind, HostSample, Nanos, OffCpu, Tid};
 
 use crate::causes::candidate::{CauseCandidate, evidence};
-use crate::causes::spec::{Area, CauseSpec, Layer, SPEC};
+use crate::causes::spec::causes;
 use crate::time::{Span, TimeBudget, TimeSpan, is_most};
 use crate::waits::{OperationWaits, runnable};
 use crate::window::Window;
 use crate::window::trouble::{MIN_WAIT_FOR_CPU, Trouble};
 
-/// Causes of this file.
-pub(crate) const CAUSES: &[CauseSpec] = &[
-    CauseSpec {
-        cause: Cause::RunQueue,
+causes! {
+    RunQueue: Root in Threads, changed in Os {
         event: "stretch{es} without a free CPU",
-        area: Area::Threads,
         needs: "the time from the thread's wake-up, or from where it was preempted, until it ran again",
         root_evidence: &[EvidenceKind::Host, EvidenceKind::OffCpu],
         proof: THREADS_WAITS,
@@ -29,16 +26,13 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         source: "a public case (IBM zSystems, 2022): kernel.sched_migration_cost_ns 50000, a small gain; since Linux 5.13 it is \
                  /sys/kernel/debug/sched/migration_cost_ns (kernel/sched/debug.c)",
-        layer: Some(Layer::Os),
         look_at: ", and run_queue_ratio of the threads in host_samples/",
         effect: "; the kernel's setting had a small share of it in the public case",
         risk: "threads that move between processors sooner find their caches cold more often",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::CpuThrottled,
+    }
+
+    CpuThrottled: Root in Threads, changed in Os {
         event: "stretch{es} of CPU throttling",
-        area: Area::Threads,
         needs: "nr_throttled and throttled_usec of the cgroup rose for most of the stretch; strong with a thread that had no CPU",
         root_evidence: &[EvidenceKind::Host, EvidenceKind::OffCpu],
         proof: THREADS_WAITS,
@@ -46,15 +40,13 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             "the broker's cgroup ran out of its CPU quota and stood still until the next period: raise or drop the limit (cpu.max, Kubernetes' limits.cpu); shares (cpu.weight, requests.cpu) bound it without that",
         ],
         source: "Documentation/scheduler/sched-bwc.rst: nr_throttled and throttled_usec of cpu.stat",
-        layer: Some(Layer::Os),
         condition: ", or the cgroup's quota ran out in at least one period of 10 s",
         look_at: ", and cpu_throttled_per_second in host_samples/",
         effect: "",
         risk: "the broker may take processors from its neighbours: shares (cpu.weight, requests.cpu) bound that without standing \
                still",
-        ..SPEC
-    },
-];
+    }
+}
 
 /// What would tell which thread had no CPU.
 const THREADS_WAITS: &str = "the waits of the thread that was needed (off-cpu, wakeups)";

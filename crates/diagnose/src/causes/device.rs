@@ -9,19 +9,15 @@ use model::{
 };
 
 use crate::causes::candidate::{CauseCandidate, evidence, op_evidence};
-use crate::causes::spec::{Area, CauseSpec, DEVICE_HAS_TIME, Layer, Role, SPEC, Scope, broker};
+use crate::causes::spec::{DEVICE_HAS_TIME, Scope, broker, causes};
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::OperationWaits;
 use crate::window::Window;
 use crate::window::trouble::Trouble;
 
-/// Causes of this file.
-pub(crate) const CAUSES: &[CauseSpec] = &[
-    CauseSpec {
-        cause: Cause::SlowDevice,
+causes! {
+    SlowDevice: Link in Writes, changed in Disk {
         event: "stretch{es} of slow I/O on {place}",
-        area: Area::Writes,
-        role: Role::Link,
         needs: "an off-CPU stack in a wait for block I/O, and a request of the same device that covers most of it; exact by the inode",
         root_evidence: &[EvidenceKind::BlockIo],
         advice: &[
@@ -29,17 +25,14 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         source: "a public case (IBM zSystems, 2022): one device over 95 % busy at 259 MB/s; striped over three, 155 MB/s on each at \
                  80 to 83 %",
-        layer: Some(Layer::Disk),
         condition: DEVICE_HAS_TIME,
         look_at: ", and util_ratio of the devices in host_samples/",
         effect: "; the public case wrote 1.8 times as much with three devices",
         risk: "partitions have to be moved to new log dirs; a stripe that loses one disk loses all, so replicas matter more",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::LogCleaner,
+    }
+
+    LogCleaner: Root in Writes, changed in Disk {
         event: "run{s} of the log cleaner on {place}",
-        area: Area::Writes,
         needs: "a wait for the device while the cleaner's threads moved most of what the broker read and wrote there; by time only",
         root_evidence: &[EvidenceKind::Host, EvidenceKind::BlockIo, EvidenceKind::FileOp],
         proof: OTHER_LOAD,
@@ -48,19 +41,16 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         source: "Kafka's documentation, broker configuration: log.cleaner.io.max.bytes.per.second, which may be changed while the \
                  broker runs",
-        layer: Some(Layer::Disk),
         changes: &[broker(
             "log.cleaner.io.max.bytes.per.second",
             "1.7976931348623157E308",
             "a quarter of what the device can do",
         )],
         risk: "compacted topics grow until the cleaner has caught up: watch max-dirty-percent",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::TierStateIo,
+    }
+
+    TierStateIo: Root in Reads, changed in Disk {
         event: "stretch{es} of tiered-storage state reads on {place}",
-        area: Area::Reads,
         needs: "a wait for the device while *.tierstate* files were most of what the broker read from it; by time only",
         root_evidence: &[EvidenceKind::Host, EvidenceKind::BlockIo, EvidenceKind::FileOp],
         proof: OTHER_LOAD,
@@ -70,7 +60,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         source: "a public case (Honeycomb, 2024): state files of hundreds of MB each, over 99 % of it of segments long deleted; with \
                  the cleanup the reads were gone and a broker started in one minute instead of 20",
         rule: "tier-state",
-        layer: Some(Layer::Disk),
         condition: ", or *.tierstate* files are at least half of 10 MB a minute or more that are read from disk and sent to nobody",
         look_at: "; `brokerscope files` on *.tierstate*; `brokerscope logs` on the lines \"state file size changed\"",
         changes: &[
@@ -85,9 +74,8 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         effect: "; not at once: see the risk",
         risk: "ages count from when the cleanup is first on, so nothing is removed before delay.ms (30 days) are over, and the \
                first removals come at once for all partitions; only in Confluent Server",
-        ..SPEC
-    },
-];
+    }
+}
 
 /// What would tell whose load a device was busy with.
 const OTHER_LOAD: &str = "the same with log.cleaner.threads or that cleanup stopped for a while";

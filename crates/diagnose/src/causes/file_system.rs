@@ -14,18 +14,15 @@ use model::{Cause, CommitPhases, Confidence, Evidence, EvidenceKind, JournalComm
 
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::device::io_evidence;
-use crate::causes::spec::{Area, CauseSpec, Layer, SPEC, Scope, change};
+use crate::causes::spec::{Scope, causes, change};
 use crate::time::Span;
 use crate::waits::OperationWaits;
 use crate::window::Window;
 use crate::window::trouble::{LOG_GRANT, Trouble};
 
-/// Causes of this file.
-pub(crate) const CAUSES: &[CauseSpec] = &[
-    CauseSpec {
-        cause: Cause::JournalCommit,
+causes! {
+    JournalCommit: Root in Writes, changed in FileSystem {
         event: "ext4 journal commit{s} on {place}",
-        area: Area::Writes,
         needs: "an off-CPU stack inside jbd2, and a commit of the same device that overlaps the wait; exact by the transaction",
         root_evidence: &[EvidenceKind::Kernel, EvidenceKind::FileOp],
         proof: "the commit itself (journal-commits), and the transaction of the write (journal-handles)",
@@ -37,17 +34,14 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         source: "a public case (Allegro, 2024): p99.9 of produce requests from 3 s to 500 ms with fast commits and to 800 ms with \
                  data=writeback, 82 % fewer requests over 65 ms on XFS; commit=1 and commit=3 changed nothing. \
                  Documentation/filesystems/ext4/journal.rst",
-        layer: Some(Layer::FileSystem),
         look_at: ", and p99.9 of produce",
         effect: "; the public case took p99.9 from 3 s to 500 ms by the first of these",
         risk: "fast commits are off by default and younger than the rest of ext4; XFS needs the log dirs moved; data=writeback may \
                leave old blocks in a file's newest part after a crash, which Kafka's recovery finds by its batches' CRCs",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::FastCommit,
+    }
+
+    FastCommit: Root in Writes, changed in FileSystem {
         event: "ext4 fast commit{s} on {place}",
-        area: Area::Writes,
         needs: "an off-CPU stack in jbd2_fc_* or ext4_fc_*, or at the journal's barrier during a call of ext4_fc_commit",
         root_evidence: &[EvidenceKind::Kernel, EvidenceKind::FileOp],
         proof: "the fast commit itself (fast-commits)",
@@ -56,7 +50,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         source: "fs/jbd2/journal.c, jbd2_fc_begin_commit: writers wait while a fast commit is under way. A public case (Allegro, \
                  2024): p99.9 of 500 ms with fast commits, a few hiccups a day on XFS",
-        layer: Some(Layer::FileSystem),
         look_at: ", and p99.9 of produce",
         changes: &[change("file system of the log dirs", "ext4 with fast_commit", "xfs").on(
             Scope::FileSystem,
@@ -65,12 +58,10 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         )],
         effect: "; on XFS the public case had 82 % fewer requests over 65 ms than on ext4",
         risk: "the log dirs have to be moved, one broker at a time",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::XfsLogSpace,
+    }
+
+    XfsLogSpace: Root in Writes, changed in FileSystem {
         event: "wait{s} for room in XFS's log on {place}",
-        area: Area::Writes,
         needs: "an off-CPU stack in xlog_grant_head_*; exact with the thread's own xfs_log_grant_sleep and xfs_log_grant_wake",
         root_evidence: &[EvidenceKind::Kernel, EvidenceKind::FileOp],
         advice: &[
@@ -78,15 +69,13 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         source: "Documentation/filesystems/xfs/xfs-delayed-logging-design.rst: a change waits until older ones were written \
                  back. mkfs.xfs(8): -l size and logdev",
-        layer: Some(Layer::FileSystem),
         changes: &[
             change("size of XFS's log (mkfs.xfs -l size=)", "not known (xfs_info says it)", "up to 2g"),
             change("place of XFS's log (-l logdev=, mount -o logdev=)", "internal", "a separate device"),
         ],
         risk: "both need a new file system; recovery after a crash reads a larger log",
-        ..SPEC
-    },
-];
+    }
+}
 
 /// What waits for a given transaction (fs/jbd2/journal.c), not for the one before its own.
 const WAIT_OF_FSYNC: &str = "jbd2_log_wait_commit";

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Tid};
 
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into};
-use crate::causes::spec::{Area, CauseSpec, Layer, Role, SPEC};
+use crate::causes::spec::causes;
 use crate::causes::{cpu, lock_chain, memory, protocol};
 use crate::joins::JoinStats;
 use crate::locks::LockContention;
@@ -22,28 +22,24 @@ use crate::waits::LockHold;
 use crate::window::Window;
 use crate::{joins, locks, stages};
 
-/// Causes of this file.
-pub(crate) const CAUSES: &[CauseSpec] = &[CauseSpec {
-    cause: Cause::HandlersBusy,
-    event: "stretch{es} without a free request handler",
-    area: Area::Threads,
-    role: Role::Queue,
-    needs: "every known request handler was occupied for most of the wait, or the one that took the request was held up",
-    root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
-    advice: &[
-        "every request handler was at work: first remove what kept them (it is named); then num.io.threads a few above the number of CPUs, and no more than there are partitions",
-    ],
-    source: "a public case (IBM zSystems, 2022): num.io.threads slightly above the number of CPUs, and never above the number of \
-             partition locks",
-    rule: "request-handlers",
-    layer: Some(Layer::Broker),
-    on_the_way: true,
-    condition: ", and there are fewer handlers than CPUs",
-    look_at: ", and the stage queue",
-    effect: "; only after what kept the handlers, which has its own advice, is removed",
-    risk: "more threads compete for processors and for the partitions' locks",
-    ..SPEC
-}];
+causes! {
+    HandlersBusy: Queue in Threads, changed in Broker {
+        event: "stretch{es} without a free request handler",
+        needs: "every known request handler was occupied for most of the wait, or the one that took the request was held up",
+        root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
+        advice: &[
+            "every request handler was at work: first remove what kept them (it is named); then num.io.threads a few above the number of CPUs, and no more than there are partitions",
+        ],
+        source: "a public case (IBM zSystems, 2022): num.io.threads slightly above the number of CPUs, and never above the number of \
+                 partition locks",
+        rule: "request-handlers",
+        on_the_way: true,
+        condition: ", and there are fewer handlers than CPUs",
+        look_at: ", and the stage queue",
+        effect: "; only after what kept the handlers, which has its own advice, is removed",
+        risk: "more threads compete for processors and for the partitions' locks",
+    }
+}
 
 /// The share of a handler's time that is enough to blame it on its work: a fifth.
 const A_GOOD_PART: i64 = 5;
@@ -229,38 +225,19 @@ fn handlers_themselves(seen: Evidence, time: Nanos) -> CauseCandidate {
 /// The longest time within a stretch in which every handler that is known was occupied with a produce request.
 pub(crate) fn all_occupied(window: &Window, span: TimeSpan) -> Option<TimeSpan> {
     let handlers = window.handlers();
-    if handlers.len() < MIN_HANDLERS {
-        return None;
+    let mut common = TimeBudget::new(span);
+    for tid in &handlers {
+        let mut idle = TimeBudget::new(span);
+        idle.take_all(occupied(window, *tid, span));
+        common.take_all(idle.pieces(span));
     }
-    let mut common = vec![span];
-    for tid in handlers {
-        common = shared(&common, &occupied(window, tid, span));
-        if common.is_empty() {
-            break;
-        }
-    }
-    common.into_iter().max_by_key(|span| span.length())
+    let longest = common.pieces(span).max_by_key(|piece| piece.length());
+    longest.filter(|_| handlers.len() >= MIN_HANDLERS)
 }
 
-/// When a handler was occupied as only a produce request occupies it, in order.
-fn occupied(window: &Window, tid: Tid, span: TimeSpan) -> Vec<TimeSpan> {
+/// When a handler was occupied as only a produce request occupies it.
+fn occupied(window: &Window, tid: Tid, span: TimeSpan) -> impl Iterator<Item = TimeSpan> {
     let calls = window.file_ops.of(&tid).overlapping(span).filter(|op| is_append(op) || is_sync(op));
-    let calls = calls.map(|op| TimeSpan::new(op.start, LockHold::of(window, op, span.end).end()));
-    let waits = window.lock_waits.of(&tid).overlapping(span).map(Span::span);
-    let mut spans: Vec<TimeSpan> = calls.chain(waits).collect();
-    spans.sort_unstable();
-    spans
-}
-
-/// What two lists of stretches share; the second may overlap itself.
-fn shared(one: &[TimeSpan], other: &[TimeSpan]) -> Vec<TimeSpan> {
-    let mut common: Vec<TimeSpan> = Vec::new();
-    for part in one.iter().flat_map(|one| other.iter().map(|other| other.within(*one))) {
-        match common.last_mut().filter(|last| part.start <= last.end && part.start >= last.start) {
-            Some(last) => last.end = last.end.max(part.end),
-            None if !part.is_empty() => common.push(part),
-            None => {}
-        }
-    }
-    common
+    let calls = calls.map(move |op| LockHold::of(window, op, span.end).span());
+    calls.chain(window.lock_waits.of(&tid).overlapping(span).map(Span::span))
 }

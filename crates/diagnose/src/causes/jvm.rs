@@ -13,18 +13,15 @@ use model::{
 };
 
 use crate::causes::candidate::{CauseCandidate, evidence};
-use crate::causes::spec::{Area, CauseSpec, Current, Layer, SPEC, Scope, change, change_from};
+use crate::causes::spec::{Current, Scope, causes, change, change_from};
 use crate::causes::{cpu, operation};
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::{LockHold, runnable};
 use crate::window::{CLOCK_SLACK, Window};
 
-/// Causes of this file.
-pub(crate) const CAUSES: &[CauseSpec] = &[
-    CauseSpec {
-        cause: Cause::GcPause,
+causes! {
+    GcPause: Root in Threads, changed in Jvm {
         event: "GC pause{s}",
-        area: Area::Threads,
         needs: "a collection that the JVM reports and that shares time with what its threads should have done",
         root_evidence: &[EvidenceKind::Gc],
         advice: &[
@@ -32,7 +29,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         source: "kafka-run-class.sh: -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35; Kafka's \
                  documentation, operations: Java version",
-        layer: Some(Layer::Jvm),
         look_at: "; `brokerscope locks` tells each pause",
         changes: &[
             change_from("-XX:MaxGCPauseMillis", Current::Jvm("-XX:MaxGCPauseMillis="), "20")
@@ -50,12 +46,10 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             ),
         ],
         risk: "shorter pauses come more often and take more of the processor; ZGC wants a larger heap for the same work",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::Safepoint,
+    }
+
+    Safepoint: Root in Threads, changed in Jvm {
         event: "safepoint{s}",
-        area: Area::Threads,
         needs: "another pause that the JVM reports, or one that took most of its time until all threads had stopped",
         root_evidence: &[EvidenceKind::Gc],
         advice: &[
@@ -63,7 +57,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         source: "a public talk on Kafka at LINE: threads that fault on a mapped file keep the JVM from a safepoint; Evan Jones (2015) \
                  on the file of the performance counters",
-        layer: Some(Layer::Jvm),
         look_at: "; -Xlog:safepoint says which part was waited for",
         changes: &[
             change_from("-XX:+PerfDisableSharedMem", Current::JvmFlag("-XX:+PerfDisableSharedMem"), "set")
@@ -72,9 +65,8 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         effect: "; only where a page of a mapped file, or of what was swapped out, was waited for",
         risk: "jps, jstat and VisualVM do not see a JVM without its file of counters; brokerscope does",
-        ..SPEC
-    },
-];
+    }
+}
 
 /// How exactly the end of a fault must be the moment at which all threads had stopped.
 const STOPPED_AT: Nanos = Nanos::from_millis(2);

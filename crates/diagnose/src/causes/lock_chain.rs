@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{Cause, Confidence, Evidence, EvidenceKind, FileOpKind, Nanos, Tid, Waiter};
 
 use crate::causes::candidate::{CauseCandidate, evidence};
-use crate::causes::spec::{Area, CauseSpec, Layer, Role, SPEC};
+use crate::causes::spec::causes;
 use crate::causes::{cpu, jvm, memory, operation};
 use crate::locks::LockContention;
 use crate::locks::holders::{Holder, is_append};
@@ -14,25 +14,21 @@ use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::LockHold;
 use crate::window::Window;
 
-/// Causes of this file.
-pub(crate) const CAUSES: &[CauseSpec] = &[CauseSpec {
-    cause: Cause::LogLock,
-    event: "wait{s} for a partition's log lock",
-    area: Area::Locks,
-    role: Role::Queue,
-    needs: "a lock wait that the JVM reports, or one inferred from the order of appends; the holder by thread id and partition",
-    root_evidence: &[EvidenceKind::FileOp, EvidenceKind::LockWait],
-    advice: &["more partitions spread the appends over more locks; find out what slowed the holder's write"],
-    source: "a public case (Allegro, 2024): one slow write makes every request of its partition slow. Another (IBM zSystems, 2022): \
-             one lock a partition over all topics; num.partitions 1 to 2 to 16",
-    layer: Some(Layer::Locks),
-    on_the_way: true,
-    look_at: ", and the stage lock",
-    effect: "fewer requests behind each slow append: of the {cost} that waiting took, the part in which the holder's own cause, \
-             told above or below, is not removed first",
-    risk: "keys go to other partitions than before, and the order of their records ends there; more files and leaders",
-    ..SPEC
-}];
+causes! {
+    LogLock: Queue in Locks, changed in Locks {
+        event: "wait{s} for a partition's log lock",
+        needs: "a lock wait that the JVM reports, or one inferred from the order of appends; the holder by thread id and partition",
+        root_evidence: &[EvidenceKind::FileOp, EvidenceKind::LockWait],
+        advice: &["more partitions spread the appends over more locks; find out what slowed the holder's write"],
+        source: "a public case (Allegro, 2024): one slow write makes every request of its partition slow. Another (IBM zSystems, 2022): \
+                 one lock a partition over all topics; num.partitions 1 to 2 to 16",
+        on_the_way: true,
+        look_at: ", and the stage lock",
+        effect: "fewer requests behind each slow append: of the {cost} that waiting took, the part in which the holder's own cause, \
+                 told above or below, is not removed first",
+        risk: "keys go to other partitions than before, and the order of their records ends there; more files and leaders",
+    }
+}
 
 /// Holders that wait for other holders are followed this far; no thread twice.
 const MAX_CHAIN: usize = 16;

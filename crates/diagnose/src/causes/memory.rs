@@ -15,9 +15,7 @@ use model::{
 use crate::causes::candidate::{CauseCandidate, evidence, op_evidence};
 use crate::causes::cpu::Others;
 use crate::causes::device::{covering_io, io_evidence};
-use crate::causes::spec::{
-    Area, CauseSpec, Current, DEVICE_HAS_TIME, Layer, Role, SPEC, change, change_from,
-};
+use crate::causes::spec::{Current, DEVICE_HAS_TIME, causes, change, change_from};
 use crate::causes::{cpu, device};
 use crate::kernel_stack;
 use crate::time::{Span, TimeBudget, TimeSpan, is_most};
@@ -25,49 +23,40 @@ use crate::waits::{OperationWaits, Part};
 use crate::window::Window;
 use crate::window::trouble::Trouble;
 
-/// Causes of this file.
-pub(crate) const CAUSES: &[CauseSpec] = &[
-    CauseSpec {
-        cause: Cause::DirtyThrottling,
+causes! {
+    DirtyThrottling: Root in Writes, changed in Os {
         event: "stretch{es} of dirty-page throttling on {place}",
-        area: Area::Writes,
         needs: "balance_dirty_pages of the same thread, as a tracepoint or an off-CPU stack; both together are exact",
         root_evidence: &[EvidenceKind::Kernel, EvidenceKind::FileOp],
         advice: &[
             "writers are paused when dirty pages pass vm.dirty_ratio (vm.dirty_bytes): start write-back earlier with a lower vm.dirty_background_ratio, and raise vm.dirty_ratio if the device keeps up on average",
         ],
         source: "Documentation/admin-guide/sysctl/vm.rst; Kafka's documentation, operations: understanding Linux flush behaviour",
-        layer: Some(Layer::Os),
         condition: DEVICE_HAS_TIME,
         look_at: ", and dirty_bytes against dirty_limit_bytes in host_samples/",
         effect: "; the device keeps up on average, so room for what comes at once is what was lacking",
         risk: "more memory may be dirty when the host crashes: replicas hold it; a cgroup with a memory limit has its own share \
                of these",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::StablePage,
+    }
+
+    StablePage: Root in Writes, changed in FileSystem {
         event: "page{s} under writeback on {place}",
-        area: Area::Writes,
         needs: "an off-CPU stack in folio_wait_stable, or in folio_wait_writeback where a write begins; never exact",
         root_evidence: &[EvidenceKind::FileOp],
         advice: &[
             "a page could not be changed while it was on its way to the device: a device that needs no stable pages (/sys/block/DEVICE/queue/stable_writes is 0: no checksum or parity is computed of them), or XFS",
         ],
         source: "Documentation/ABI/stable/sysfs-block: queue/stable_writes is 1 where checksums or parity are computed of the pages",
-        layer: Some(Layer::FileSystem),
         changes: &[change(
             "device of the log dirs (/sys/block/DEVICE/queue/stable_writes)",
             "1",
             "0: one without checksums or parity in software",
         )],
         risk: "what checked the data is gone: Kafka keeps a CRC of each batch",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::PageLock,
+    }
+
+    PageLock: Root in Writes, changed in FileSystem {
         event: "locked page{s} on {place}",
-        area: Area::Writes,
         needs: "an off-CPU stack in __folio_lock; a block read of the same file, or the thread that wrote the page back; never exact",
         root_evidence: &[EvidenceKind::FileOp, EvidenceKind::LockWait],
         advice: &[
@@ -75,7 +64,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             "where write-back has it (a kworker is named): the device's queue was full of what is written back at once; see how busy the device is, and write back less at a time (vm.dirty_background_bytes lower)",
         ],
         source: "mm/filemap.c, folio_lock: a page is locked while it is read or written; public talks on Kafka at LINE",
-        layer: Some(Layer::FileSystem),
         changes: &[
             change_from(
                 "vm.dirty_background_ratio",
@@ -86,12 +74,10 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         effect: "; the first where write-back had the page, the second where readers had it",
         risk: "consumers that catch up take longer",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::MemoryReclaim,
+    }
+
+    MemoryReclaim: Root in Writes, changed in Os {
         event: "stretch{es} of memory reclaim",
-        area: Area::Writes,
         needs: "mm_vmscan_direct_reclaim_* or mm_vmscan_memcg_reclaim_* of the thread, or an off-CPU stack in the reclaim",
         root_evidence: &[EvidenceKind::Kernel, EvidenceKind::OffCpu, EvidenceKind::FileOp],
         advice: &[
@@ -100,7 +86,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         source: "Documentation/admin-guide/sysctl/vm.rst, min_free_kbytes; Documentation/admin-guide/cgroup-v2.rst: the page cache \
                  of what the broker writes is charged to its cgroup",
-        layer: Some(Layer::Os),
         look_at: ", and direct_reclaim_pages_per_second in host_samples/",
         changes: &[
             change_from("vm.min_free_kbytes", Current::Kernel("vm.min_free_kbytes"), "twice that"),
@@ -112,20 +97,16 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         effect: "; the first where the host ran short, the second where the cgroup did",
         risk: "memory kept free is not page cache; set far too high, min_free_kbytes makes the host run out of memory at once",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::IndexPageFault,
+    }
+
+    IndexPageFault: Link in Locks, changed in Broker {
         event: "page fault{s} on an index",
-        area: Area::Locks,
-        role: Role::Link,
         needs: "a major fault of the thread on a mapped .index, .timeindex or .txnindex",
         root_evidence: &[EvidenceKind::FileOp],
         advice: &[
             "an index was not in memory: leave more of it to the page cache (a smaller heap, fewer partitions on this broker), and upgrade (lookups touch fewer pages since Kafka 2.1, KAFKA-6432)",
         ],
         source: "KAFKA-6432, KAFKA-4614, KAFKA-19390: what later releases do about it",
-        layer: Some(Layer::Broker),
         changes: &[
             change("Kafka's version", "not known", "one in which KAFKA-19390 is resolved"),
             change(
@@ -135,9 +116,8 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             ),
         ],
         risk: "that of an upgrade",
-        ..SPEC
-    },
-];
+    }
+}
 
 /// Who freed memory for less held up nobody for long.
 const MIN_RECLAIM: Nanos = Nanos::from_millis(5);

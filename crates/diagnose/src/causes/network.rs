@@ -10,7 +10,7 @@
 use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Request, TcpEventKind, Tid};
 
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into, op_evidence};
-use crate::causes::spec::{Area, CauseSpec, Current, Layer, Role, SPEC, broker, change, change_from};
+use crate::causes::spec::{Current, broker, causes, change, change_from};
 use crate::causes::{cpu, jvm};
 use crate::stages::Breakdown;
 use crate::stages::response::is_read;
@@ -19,13 +19,9 @@ use crate::waits;
 use crate::window::sockets::MIN_SAMPLES;
 use crate::window::{CLOCK_SLACK, Window, connection_of};
 
-/// Causes of this file.
-pub(crate) const CAUSES: &[CauseSpec] = &[
-    CauseSpec {
-        cause: Cause::NetworkThreadsBusy,
+causes! {
+    NetworkThreadsBusy: Queue in Threads, changed in Network {
         event: "busy network thread{s}",
-        area: Area::Threads,
-        role: Role::Queue,
         needs: "the thread that read the request or wrote its response, by TCP sequence number, at work for most of the wait",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         advice: &[
@@ -35,17 +31,13 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         source: "a public case (IBM zSystems, 2022): num.network.threads 3 to 4, a small gain; RequestHandlerAvgIdlePercent and \
                  NetworkProcessorAvgIdlePercent in Kafka's documentation, monitoring",
         rule: "network-threads",
-        layer: Some(Layer::Network),
         look_at: ", and the stages receive and respond",
         effect: "; nothing where their time goes into reads of the disk: see cold-reads",
         risk: "threads compete for the processors: no more of them than CPUs",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::DiskReadInNetworkThread,
+    }
+
+    DiskReadInNetworkThread: Queue in Reads, changed in Os {
         event: "disk read{s} in a network thread",
-        area: Area::Reads,
-        role: Role::Queue,
         needs: "a sendfile or read whose thread waited for the device for most of it, or that lacked bytes in the page cache",
         root_evidence: &[EvidenceKind::FileOp, EvidenceKind::Request],
         advice: &[
@@ -55,7 +47,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         source: "KAFKA-7504: a network thread that reads the disk for one connection keeps all its others waiting; Kafka's \
                  documentation, operations: hardware and OS",
         rule: "cold-reads",
-        layer: Some(Layer::Os),
         condition: ", cache-eviction included",
         look_at: " and cache-eviction, and read_bytes_per_second of the process in host_samples/",
         changes: &[
@@ -72,12 +63,10 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             ),
         ],
         risk: "consumers that catch up take longer",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::CacheEviction,
+    }
+
+    CacheEviction: Root in Reads {
         event: "read{s} of data evicted from the page cache",
-        area: Area::Reads,
         needs: "the broker's own write of the bytes that a network thread's read found missing",
         root_evidence: &[EvidenceKind::FileOp, EvidenceKind::Request],
         advice: &[
@@ -85,12 +74,10 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             "reads of old records push new ones out: bound consumers that catch up by a quota (consumer_byte_rate)",
         ],
         source: "Kafka's documentation, operations: hardware and OS",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::SlowClient,
+    }
+
+    SlowClient: Root in Connection, changed in Network {
         event: "slow client{s}",
-        area: Area::Connection,
         needs: "the request's own packets came slowly, or the response's last byte had been given to the kernel (exact); before \
                 that, trouble of the connection or a window without room",
         root_evidence: &[EvidenceKind::Network, EvidenceKind::Request],
@@ -99,7 +86,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             "connections without window scaling carry 64 KiB a round trip: avoid SYN cookies when many clients connect at once (net.ipv4.tcp_max_syn_backlog, net.core.somaxconn, socket.listen.backlog.size; KIP-764, KAFKA-9648)",
         ],
         source: "KIP-764 and KAFKA-9648: connections that SYN cookies set up have no window scaling and carry 64 KiB a round trip",
-        layer: Some(Layer::Network),
         look_at: ", and tcp_retransmits_per_second in host_samples/",
         changes: &[
             change(
@@ -115,9 +101,8 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         effect: "; the second only where SYN cookies were sent",
         risk: "a longer backlog takes a little memory",
-        ..SPEC
-    },
-];
+    }
+}
 
 /// A thread with nothing to do waits in the kernel for longer than it takes to go on with the next connection.
 const NEXT_CONNECTION: Nanos = Nanos::from_millis(1);

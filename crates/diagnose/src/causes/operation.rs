@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{Cause, Confidence, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind, Nanos};
 
 use crate::causes::candidate::{CauseCandidate, evidence_of, op_evidence};
-use crate::causes::spec::{Area, CauseSpec, Layer, Role, SPEC, Scope, broker, change};
+use crate::causes::spec::{Scope, broker, causes, change};
 use crate::causes::{cpu, device, file_system, memory};
 use crate::kernel_stack::Wait;
 use crate::locks::holders::is_sync;
@@ -15,13 +15,9 @@ use crate::waits;
 use crate::waits::{LockHold, OperationWaits};
 use crate::window::Window;
 
-/// Causes of this file.
-pub(crate) const CAUSES: &[CauseSpec] = &[
-    CauseSpec {
-        cause: Cause::XfsInodeLock,
+causes! {
+    XfsInodeLock: Link in Locks, changed in FileSystem {
         event: "XFS inode lock{s} on {place}",
-        area: Area::Locks,
-        role: Role::Link,
         needs: "an off-CPU stack in xfs_ilock; another thread's operation on the inode that took most of the wait is the holder",
         root_evidence: &[EvidenceKind::FileOp, EvidenceKind::LockWait],
         proof: "the other thread's operation on the file (file-reads, file-transfers)",
@@ -31,17 +27,13 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         source: "fs/xfs/xfs_file.c: a buffered read takes the inode shared, a buffered write exclusively; public talks on Kafka at \
                  LINE",
-        layer: Some(Layer::FileSystem),
         changes: &[broker("log.segment.bytes", "1073741824", "268435456").by_name(Scope::Broker)],
         effect: ": smaller segments part those who read old records from the append",
         risk: "four times as many files and mapped areas: see their limits; rolls come more often",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::RollFsync,
+    }
+
+    RollFsync: Link in Locks, changed in Broker {
         event: "fsync{s} under a log lock",
-        area: Area::Locks,
-        role: Role::Link,
         needs: "fsync, fdatasync or msync of a partition's file or a checkpoint by the thread that appends, before or after its append",
         root_evidence: &[EvidenceKind::FileOp],
         advice: &[
@@ -50,7 +42,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         source: "KAFKA-15046 (resolved in 3.7: the producers' snapshot is written without the lock), KAFKA-9693, KAFKA-16541; \
                  Kafka's documentation: leave flushing to the kernel",
-        layer: Some(Layer::Broker),
         look_at: ", and fsync in `brokerscope io --op fsync`",
         changes: &[
             change("Kafka's version", "not known", "3.7 or later"),
@@ -59,9 +50,8 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         effect: "; of rolls that come less often, the part that does not come",
         risk: "that of an upgrade; larger segments are kept longer before they may be deleted",
-        ..SPEC
-    },
-];
+    }
+}
 
 /// Other waits are shown from this share of the cause's time on: a tenth.
 const MIN_SHARE: i64 = 10;
@@ -88,28 +78,22 @@ fn at_depth(window: &Window, hold: &LockHold<'_>, depth: usize) -> Option<CauseC
 /// What an operation's thread waited for the longest, where that is a cause.
 fn cause_of_longest_wait(window: &Window, hold: &LockHold<'_>, depth: usize) -> Option<CauseCandidate> {
     let all = waits::waits_of(window, hold);
-    let mut found: Vec<(CauseCandidate, &OperationWaits<'_>)> =
-        all.iter().filter_map(|waits| Some((cause_of_waits(window, waits, depth)?, waits))).collect();
-    join_roots(&mut found);
+    // Waits with the same root are one.
+    let mut found: Vec<(CauseCandidate, &OperationWaits<'_>)> = Vec::new();
+    for waits in &all {
+        let Some(finding) = cause_of_waits(window, waits, depth) else { continue };
+        match found.iter_mut().find(|(known, _)| known.root == finding.root) {
+            Some((known, _)) => known.merge(finding),
+            None => found.push((finding, waits)),
+        }
+    }
+    found.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.time));
     let known: Nanos = found.iter().map(|(finding, _)| finding.time).sum();
     let mut found = found.into_iter();
     let (mut first, _) = found.next().filter(|(first, _)| first.time > hold.span().length() - known)?;
     let worth = first.time.0 / MIN_SHARE;
     first.evidence.extend(found.filter(|(other, _)| other.time.0 >= worth).map(|(_, waits)| waits.beside()));
     Some(first)
-}
-
-/// Waits with the same root as one, the longest first.
-fn join_roots(found: &mut Vec<(CauseCandidate, &OperationWaits<'_>)>) {
-    let mut joined: Vec<(CauseCandidate, &OperationWaits<'_>)> = Vec::new();
-    for (finding, waits) in found.drain(..) {
-        match joined.iter_mut().find(|(kept, _)| kept.root == finding.root) {
-            Some((kept, _)) => kept.merge(finding),
-            None => joined.push((finding, waits)),
-        }
-    }
-    joined.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.time));
-    *found = joined;
 }
 
 /// Why a thread had to wait, where waits of that kind stand for a cause.

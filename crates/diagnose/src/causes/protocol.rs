@@ -11,7 +11,7 @@ use model::api_key::FETCH;
 use model::{Batch, BatchHead, Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Partition, Request};
 
 use crate::causes::candidate::{CauseCandidate, evidence};
-use crate::causes::spec::{Area, CauseSpec, Current, Layer, SPEC, Scope, broker, change, change_from};
+use crate::causes::spec::{Current, Scope, broker, causes, change, change_from};
 use crate::joins::{JoinKey, is_append_to};
 use crate::stages::Breakdown;
 use crate::stages::response::{Remote, named};
@@ -19,12 +19,9 @@ use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::window::requests::follower;
 use crate::window::{CLOCK_SLACK, Window};
 
-/// Causes of this file.
-pub(crate) const CAUSES: &[CauseSpec] = &[
-    CauseSpec {
-        cause: Cause::ReplicationWait,
+causes! {
+    ReplicationWait: Root in Brokers, changed in Broker {
         event: "wait{s} for followers",
-        area: Area::Brokers,
         needs: "the fetch by which the last follower said that it has the records, by partition and offset",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         advice: &[
@@ -32,7 +29,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             "if followers are merely behind under load: num.replica.fetchers, replica.fetch.max.bytes",
         ],
         source: "Kafka's documentation, monitoring: RemoteTimeMs; broker configuration: num.replica.fetchers",
-        layer: Some(Layer::Broker),
         look_at: ", and the stage remote",
         changes: &[
             change(
@@ -47,12 +43,10 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             ),
         ],
         risk: "more fetchers are more connections and requests to every leader",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::TxnVerification,
+    }
+
+    TxnVerification: Root in Records, changed in Broker {
         event: "wait{s} for the transaction coordinator",
-        area: Area::Records,
         needs: "an AddPartitionsToTxn request of the same transactional id between the produce request and its append; never exact",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         advice: &[
@@ -60,7 +54,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             "transaction.partition.verification.enable=false turns it off, and with it the protection from hanging transactions (KAFKA-14904)",
         ],
         source: "KAFKA-14904; KIP-890: the partition is confirmed with the coordinator before the append",
-        layer: Some(Layer::Broker),
         changes: &[
             change(
                 "the transaction's coordinator (another broker)",
@@ -74,12 +67,10 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             ),
         ],
         risk: "without the verification a transaction may hang and keep consumers of committed records waiting",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::Recompression,
+    }
+
+    Recompression: Root in Records, changed in Broker {
         event: "recompressed topic{s}",
-        area: Area::Records,
         needs: "a batch whose CRC and size both differ between the request and the write at its base offset; never exact",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::FileOp],
         advice: &[
@@ -87,7 +78,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             "message.timestamp.type=LogAppendTime and clients of an old message format make it rewrite batches, too",
         ],
         source: "Kafka's documentation, topic configuration: compression.type=producer retains the codec set by the producer",
-        layer: Some(Layer::Broker),
         condition: "; where nothing was watched: compression.type of the broker is not producer",
         look_at: ", and the stage handler",
         changes: &[
@@ -106,12 +96,10 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         ],
         effect: "",
         risk: "the broker stores what producers chose: those that do not compress take more of the disk and the network",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::DownConversion,
+    }
+
+    DownConversion: Root in Records, changed in Producer {
         event: "topic{s} with down-conversion",
-        area: Area::Records,
         needs: "a fetch of a version that cannot carry the format in which the partition's batches are written; weak",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::FileOp],
         proof: "stacks --for 10s while it lasts: where the broker's threads are, on and off the CPU",
@@ -119,7 +107,6 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
             "a client asked for records in a format older than they are stored in, and the broker converts each batch for it: upgrade the client (Kafka 4.0 refuses such clients, KIP-896)",
         ],
         source: "Kafka's documentation, upgrade notes; KIP-896: Kafka 4.0 refuses such clients",
-        layer: Some(Layer::Producer),
         changes: &[change(
             "the consumer's version (explain names its client id)",
             "one that knows only an older record format",
@@ -127,19 +114,16 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         )],
         effect: "; the broker sends such batches by sendfile again",
         risk: "that of upgrading a client",
-        ..SPEC
-    },
-    CauseSpec {
-        cause: Cause::Quota,
+    }
+
+    Quota: Root in Connection, changed in Producer {
         event: "client{s} over quota",
-        area: Area::Connection,
         needs: "a throttle time in the previous response of the connection, while the request lay unread (exact)",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         advice: &[
             "the client used more than its quota and the broker muted its connection for it: raise the quota (producer_byte_rate, consumer_byte_rate, request_percentage), or have the client send less",
         ],
         source: "Kafka's documentation, design: quotas; ClientQuotaManager",
-        layer: Some(Layer::Producer),
         look_at: ", and throttle_ms of the requests",
         changes: &[change(
             "producer_byte_rate, consumer_byte_rate or request_percentage (kafka-configs, of the client)",
@@ -148,9 +132,8 @@ pub(crate) const CAUSES: &[CauseSpec] = &[
         )],
         effect: "; the broker has to bear what the client then sends",
         risk: "what the quota protected is no longer protected",
-        ..SPEC
-    },
-];
+    }
+}
 
 /// The part of a stretch, in which a request lay unread, that the connection was muted; and why.
 pub(crate) fn quota(

@@ -67,6 +67,23 @@ pub(crate) const SPEC: CauseSpec = CauseSpec {
     risk: "",
 };
 
+/// Declares the causes of a file: each with its place in a chain, where its time goes, and the layer on which a rule of
+/// `advise` changes something, where one follows; then the fields of [`CauseSpec`] in which it differs from most.
+macro_rules! causes {
+    ($($Cause:ident: $Role:ident in $Area:ident $(, changed in $Layer:ident)? { $($field:ident: $value:expr,)* })+) => {
+        /// Causes of this file.
+        pub(crate) const CAUSES: &[$crate::causes::spec::CauseSpec] = &[$($crate::causes::spec::CauseSpec {
+            cause: model::Cause::$Cause,
+            area: $crate::causes::spec::Area::$Area,
+            role: $crate::causes::spec::Role::$Role,
+            $(layer: Some($crate::causes::spec::Layer::$Layer),)?
+            $($field: $value,)*
+            ..$crate::causes::spec::SPEC
+        }),+];
+    };
+}
+pub(crate) use causes;
+
 named! {
     /// Where a cause's time goes.
     pub enum Area {
