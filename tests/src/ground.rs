@@ -2,12 +2,11 @@
 //! (`lab`'s), and a directory elsewhere for what the tests write themselves.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use lab::Site;
 use lab::device::{Delay, DeviceOptions, Direction};
-use lab::volume::{Extent, FileSystem, Volume, VolumeOptions};
+use lab::volume::{DirtyLimit, FileSystem, Volume, VolumeOptions};
 
 use crate::first::ahead;
 use crate::traffic;
@@ -36,15 +35,7 @@ impl Ground {
             VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: mount_options.to_owned() };
         // Its server: a device is to be as quick as is injected.
         let volume = ahead(|| Volume::prepare(&site, &options)).unwrap_or_else(|error| panic!("{error}"));
-        let this = Self { volume, _site: site, directory: traffic::directory(name) };
-        // A loop device keeps the limits of what it stood for before: those of a killed test.
-        drop(DirtyLimit(this.bdi()));
-        this
-    }
-
-    fn bdi(&self) -> PathBuf {
-        let (major, minor) = self.device_number();
-        PathBuf::from(format!("/sys/class/bdi/{major}:{minor}"))
+        Self { volume, _site: site, directory: traffic::directory(name) }
     }
 
     /// The root of the file system.
@@ -70,8 +61,7 @@ impl Ground {
     /// # Panics
     /// Where the mount is gone.
     pub fn device_number(&self) -> (u32, u32) {
-        let device = fs::metadata(self.path()).unwrap().dev();
-        (rustix::fs::major(device), rustix::fs::minor(device))
+        self.volume.device_number().unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Makes everything on the device of one direction take this much longer, the journal as well.
@@ -98,20 +88,7 @@ impl Ground {
     /// # Panics
     /// Where the device is gone.
     pub fn delay_all_but_the_journal(&mut self, direction: Direction, ms: u64) {
-        let mut from = 0;
-        let mut journal = self.volume.journal().to_vec();
-        journal.sort_by_key(|extent| extent.offset);
-        // A device has no bytes there, so this range is the last.
-        journal.push(Extent { offset: SIZE_BYTES, length: 0 });
-        for Extent { offset, length } in journal {
-            let range = (from, offset - from);
-            if range.1 > 0 {
-                let (offset, length) = range;
-                let delay = Delay { direction, offset, length, least_ms: ms, most_ms: ms };
-                self.volume.device().delay(delay).unwrap_or_else(|error| panic!("{error}"));
-            }
-            from = offset + length;
-        }
+        self.volume.inject_data_delay(direction, ms).unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// Takes all delays back.
@@ -127,31 +104,7 @@ impl Ground {
     /// # Panics
     /// Where the kernel cannot.
     pub fn limit_dirty_bytes(&self, bytes: u64) -> DirtyLimit {
-        DirtyLimit::new(self.bdi(), bytes)
-    }
-}
-
-/// A limit on a device's dirty pages. Loop devices outlive what they stand for, and their limits do: lifted when
-/// dropped.
-#[derive(Debug)]
-pub struct DirtyLimit(PathBuf);
-
-impl DirtyLimit {
-    fn new(bdi: PathBuf, bytes: u64) -> Self {
-        let this = Self(bdi);
-        fs::write(this.0.join("strict_limit"), "1").unwrap();
-        fs::write(this.0.join("max_bytes"), bytes.to_string()).unwrap();
-        this
-    }
-}
-
-impl Drop for DirtyLimit {
-    fn drop(&mut self) {
-        for (file, value) in [("strict_limit", "0"), ("max_ratio", "100")] {
-            if let Err(error) = fs::write(self.0.join(file), value) {
-                eprintln!("the limit of {} stays: {error}", self.0.display());
-            }
-        }
+        DirtyLimit::set(self.device_number(), bytes).unwrap_or_else(|error| panic!("{error}"))
     }
 }
 

@@ -326,9 +326,8 @@ fn inject_all(
     for (fault, tools) in faults {
         let own = name_hash(fault.name).rotate_left(32);
         let seeds = (0..run.seeds).map(|number| run.seed.wrapping_add(u64::from(number)) ^ own);
-        let windows: Result<Vec<Window>> =
-            seeds.map(|seed| inject(fault, tools, bed, &mut Rng::with_seed(seed))).collect();
-        injected.push(windows?);
+        let windows = seeds.map(|seed| inject(fault, tools, bed, &mut Rng::with_seed(seed)));
+        injected.push(windows.collect::<Result<_>>()?);
     }
     interrupt().sleep(SETTLE)?;
     recorder.stop()?;

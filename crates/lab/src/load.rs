@@ -58,8 +58,7 @@ impl Load {
                 Process::spawn(process::logged(&mut command, &log)?, broker.options.site.as_deref())?;
             Ok(Running { process, log, before: 0 })
         };
-        let producers: Result<Vec<_>> = producers.iter().map(start).collect();
-        Ok(Self { producers: producers? })
+        Ok(Self { producers: producers.iter().map(start).collect::<Result<_>>()? })
     }
 
     /// Whether all still produce.

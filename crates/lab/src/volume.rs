@@ -85,7 +85,7 @@ impl Volume {
     ///
     /// # Errors
     /// Where the mount is gone.
-    pub(crate) fn device_number(&self) -> Result<(u32, u32)> {
+    pub fn device_number(&self) -> Result<(u32, u32)> {
         let about = fs::metadata(self.directory()).map_err(Error::io("look at", self.directory()))?;
         Ok((rustix::fs::major(about.dev()), rustix::fs::minor(about.dev())))
     }
@@ -106,7 +106,7 @@ impl Volume {
     }
 
     /// Makes everything of one direction but the journal take so much longer from now on.
-    pub(crate) fn inject_data_delay(&mut self, direction: Direction, ms: u64) -> Result<()> {
+    pub fn inject_data_delay(&mut self, direction: Direction, ms: u64) -> Result<()> {
         self.delay(&journal::between(&self.journal), direction, (ms, ms))
     }
 
@@ -262,11 +262,11 @@ fn backing_file(device: &Path) -> Option<PathBuf> {
 
 /// The limit, while it lives.
 #[derive(Debug)]
-pub(crate) struct DirtyLimit(PathBuf);
+pub struct DirtyLimit(PathBuf);
 
 impl DirtyLimit {
     /// Limits device `major:minor` to so many bytes.
-    pub(crate) fn set(device: (u32, u32), bytes: u64) -> Result<Self> {
+    pub fn set(device: (u32, u32), bytes: u64) -> Result<Self> {
         let this = Self(path(device));
         this.write("strict_limit", "1")?;
         this.write("max_bytes", &bytes.to_string())?;

@@ -116,11 +116,9 @@ pub(super) const HANDLERS_BUSY: Fault = Fault {
         for _ in 0..requests {
             // Those of several handlers compress in parallel, on the same processors.
             let bytes = codec.batch_bytes(rng) / (2 * tools.handlers as usize);
-            let producers: Result<Vec<RawProducer>> =
-                (0..tools.handlers).map(|number| RawProducer::new(&bed.access(), number, rng)).collect();
-            let took: Result<Vec<u128>> =
-                in_parallel(producers?, |mut producer| producer.send(bytes)).into_iter().collect();
-            busy_ms.push(took?.into_iter().min().unwrap_or_default());
+            let producers = (0..tools.handlers).map(|number| RawProducer::new(&bed.access(), number, rng));
+            let took = in_parallel(producers.collect::<Result<_>>()?, |mut producer| producer.send(bytes));
+            busy_ms.extend(took.into_iter().collect::<Result<Vec<u128>>>()?.into_iter().min());
             interrupt().sleep(Duration::from_millis(apart_ms))?;
         }
         window.parameters = format!("{} handler(s), busy for {busy_ms:?} ms with {codec}", tools.handlers);
@@ -248,8 +246,7 @@ fn send_huge_requests(bed: &TestBed, requests: u32, names: u32) -> Result<Durati
     let give = |connection: &Connection, bytes: &[u8]| {
         (&connection.stream).write_all(bytes).map_err(Error::system("send a request"))
     };
-    let connections: Result<Vec<Connection>> = (0..requests).map(|_| bed.connect("babbler")).collect();
-    let connections = connections?;
+    let connections = (0..requests).map(|_| bed.connect("babbler")).collect::<Result<Vec<_>>>()?;
     // Whole all at the same time: their last bytes come when the others have been read.
     let (most, last) = frame.split_at(frame.len() - 1);
     connections.iter().try_for_each(|connection| give(connection, most))?;

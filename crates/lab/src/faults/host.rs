@@ -124,7 +124,8 @@ pub(super) const DIRECT_RECLAIM: Fault = Fault {
         group.set("memory.force_empty", 0)?;
         interrupt().sleep(READ_BACK)?;
         let limit = group.number("memory.usage_in_bytes")?.saturating_add(more_bytes);
-        let neighbour = Neighbour::start(bed, group, limit)?;
+        group.set(LIMIT, i64::try_from(limit).unwrap_or(UNLIMITED))?;
+        let neighbour = Neighbour::start(bed, group)?;
         bed.slow_down(Slow::Writes, held_ms, length_ms, 0)?;
         drop(neighbour);
         interrupt().sleep(AFTERWARDS)?;
@@ -135,7 +136,7 @@ pub(super) const DIRECT_RECLAIM: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// A process of the broker's cgroup that writes a file as fast as it can, and the group's limit; ends, with its file, when
+/// A process of the broker's cgroup that writes a file as fast as it can; ends, with its file and the group's limit, when
 /// dropped.
 struct Neighbour<'a> {
     process: Process,
@@ -144,15 +145,13 @@ struct Neighbour<'a> {
 }
 
 impl<'a> Neighbour<'a> {
-    fn start(bed: &mut TestBed, group: &'a Cgroup, limit_bytes: u64) -> Result<Self> {
+    fn start(bed: &mut TestBed, group: &'a Cgroup) -> Result<Self> {
         let file = bed.volume()?.directory().join("neighbour");
         let mut command = Command::new("dd");
         command.arg("if=/dev/zero").arg(format!("of={}", file.display())).args(["bs=64k", "conv=notrunc"]);
         let mut command = launched_by(&group.entering(), command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let neighbour = Self { process: Process::spawn(&mut command, Some(bed.site.path()))?, file, group };
-        group.set(LIMIT, i64::try_from(limit_bytes).unwrap_or(UNLIMITED))?;
-        Ok(neighbour)
+        Ok(Self { process: Process::spawn(&mut command, Some(bed.site.path()))?, file, group })
     }
 }
 

@@ -149,9 +149,8 @@ fn index_extents(bed: &mut TestBed, bases: &[i64]) -> Result<Vec<Extent>> {
     rustix::fs::sync();
     let directory = bed.partition_directory(OLD, 0);
     let volume = bed.volume()?;
-    let extents: Result<Vec<Vec<Extent>>> =
-        bases.iter().map(|base| volume.extents_of(&directory.join(format!("{base:020}.index")))).collect();
-    let extents = extents?.concat();
+    let of = |base: &i64| volume.extents_of(&directory.join(format!("{base:020}.index")));
+    let extents = bases.iter().map(of).collect::<Result<Vec<Vec<Extent>>>>()?.concat();
     if extents.len() < bases.len() {
         return Err(Error::Unusable(format!("some indexes in {} lie nowhere", directory.display())));
     }

@@ -105,17 +105,19 @@ impl Fault {
     }
 }
 
-/// What a fault has made outside the test bed; ends when it is dropped, before the test bed.
+/// What a fault has made outside the test bed; ends when it is dropped, before the test bed. Fields are dropped in their
+/// order.
 #[derive(Default)]
 pub(super) struct Tools {
+    // Before their network.
+    pub(super) followers: Vec<Broker>,
+    /// Where the followers' JVMs log their pauses.
+    pub(super) follower_logs: Vec<PathBuf>,
     pub(super) cgroup: Option<Cgroup>,
     pub(super) network: Option<Network>,
     pub(super) hogs: Option<CpuHogs>,
     pub(super) jvm: Option<Jvm>,
     pub(super) codec: Option<Codec>,
-    pub(super) followers: Vec<Broker>,
-    /// Where the followers' JVMs log their pauses.
-    pub(super) follower_logs: Vec<PathBuf>,
     /// Request handlers of the broker.
     pub(super) handlers: u32,
     /// Base offsets of segments that are not written to any more, and where their indexes lie on the device.
