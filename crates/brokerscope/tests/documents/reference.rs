@@ -70,3 +70,16 @@ fn the_reference_has_every_setting_that_a_recording_keeps() {
     let names = Settings::USED.map(|name| format!("- `{name}`\n")).concat();
     hold(PAGE, &[before, BEGIN, "\n", &names, "\n<!-- end -->", after].concat());
 }
+
+/// Those that `doctor` examines, and those that the service and the DaemonSet take.
+#[test]
+fn the_reference_has_every_capability() {
+    let page = std::fs::read_to_string(project("docs/reference/privileges.md")).unwrap();
+    let doctor = std::fs::read_to_string(project("crates/brokerscope/src/commands/doctor/host.rs")).unwrap();
+    let unit = std::fs::read_to_string(project("deploy/systemd/brokerscope.service")).unwrap();
+    let named = [doctor, unit].join("\n");
+    let words =
+        named.split(|c: char| !c.is_ascii_uppercase() && c != '_').filter(|word| word.starts_with("CAP_"));
+    let missing = words.filter(|word| !page.contains(&format!("`{word}`"))).collect::<Vec<_>>();
+    assert!(missing.is_empty(), "docs/reference/privileges.md does not say what for: {missing:?}");
+}
