@@ -71,7 +71,7 @@ fn the_reference_has_every_setting_that_a_recording_keeps() {
     hold(PAGE, &[before, BEGIN, "\n", &names, "\n<!-- end -->", after].concat());
 }
 
-/// Those that `doctor` examines, and those that the service and the DaemonSet take.
+/// Those that `doctor` examines, and those that the service has.
 #[test]
 fn the_reference_has_every_capability() {
     let page = std::fs::read_to_string(project("docs/reference/privileges.md")).unwrap();
