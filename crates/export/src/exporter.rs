@@ -4,54 +4,17 @@
 use std::time::Instant;
 
 use diagnose::{Config, Engine};
-use model::{Event, FileKind, Nanos};
+use model::{Event, Nanos};
 
 use crate::catalog::{APIS, Metric};
 use crate::format::Format;
 use crate::label;
-use crate::metrics::Metrics;
+use crate::metrics::{BrokerInfo, Classifiers, Metrics};
 use crate::otlp::Otlp;
 use crate::registry::Registry;
 
 /// Purposes of a plan that are exported: there are some thirty.
 const MAX_PURPOSES: usize = 128;
-
-/// What is known of a broker and of how it is watched, beside events.
-#[derive(Clone, Debug, Default)]
-pub struct BrokerInfo {
-    /// How many topics have their own series.
-    pub top_topics: usize,
-    /// Where log dirs are, as far as it is known.
-    pub log_dirs: Vec<LogDir>,
-    /// The broker's id.
-    pub node_id: Option<i32>,
-    /// The host's name.
-    pub host: String,
-    /// Its kernel's version.
-    pub kernel: String,
-    /// What exports it.
-    pub version: String,
-    /// What was to be seen, and whether it is.
-    pub plan: Vec<(String, bool)>,
-}
-
-impl BrokerInfo {
-    /// The log dirs that are on a device, with commas between them.
-    pub(crate) fn log_dirs_on(&self, device: (u32, u32)) -> String {
-        let paths =
-            self.log_dirs.iter().filter(|dir| dir.device == device).map(|dir| label::clean(&dir.path));
-        paths.map(|path| path.to_string()).collect::<Vec<_>>().join(",")
-    }
-}
-
-/// A log dir and the device that it is on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogDir {
-    /// Major and minor number.
-    pub device: (u32, u32),
-    /// As the broker is configured.
-    pub path: String,
-}
 
 /// A reading of the own process. What could not be read is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -89,15 +52,6 @@ impl ProcessUsage {
             }
         }
     }
-}
-
-/// What names say, known elsewhere.
-#[derive(Clone, Copy, Debug)]
-pub struct Classifiers {
-    /// What a thread of that name is for.
-    pub role_of: fn(&str) -> &'static str,
-    /// What kind of file one of that path is.
-    pub kind_of: fn(&str) -> FileKind,
 }
 
 /// Takes events and writes what they add up to.

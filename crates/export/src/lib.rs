@@ -34,7 +34,8 @@ mod tests;
 mod threads;
 mod topics;
 
-pub use exporter::{BrokerInfo, Classifiers, Exporter, LogDir, ProcessUsage};
+pub use exporter::{Exporter, ProcessUsage};
 pub use format::Format;
+pub use metrics::{BrokerInfo, Classifiers, LogDir};
 pub use server::{Error, Server};
 pub use site::{Health, MetricsService};

@@ -11,7 +11,6 @@ use model::{
 };
 
 use crate::catalog::{APIS, Metric};
-use crate::exporter::{BrokerInfo, Classifiers};
 use crate::format::Encoder;
 use crate::histogram::{Exemplar, seconds};
 use crate::label::{ByLabel, clean};
@@ -50,6 +49,51 @@ const PHASES: [(&str, PhaseLength); 5] = [
     ("flushing", |phases| phases.flushing),
     ("logging", |phases| phases.logging),
 ];
+
+/// What is known of a broker and of how it is watched, beside events.
+#[derive(Clone, Debug, Default)]
+pub struct BrokerInfo {
+    /// How many topics have their own series.
+    pub top_topics: usize,
+    /// Where log dirs are, as far as it is known.
+    pub log_dirs: Vec<LogDir>,
+    /// The broker's id.
+    pub node_id: Option<i32>,
+    /// The host's name.
+    pub host: String,
+    /// Its kernel's version.
+    pub kernel: String,
+    /// What exports it.
+    pub version: String,
+    /// What was to be seen, and whether it is.
+    pub plan: Vec<(String, bool)>,
+}
+
+impl BrokerInfo {
+    /// The log dirs that are on a device, with commas between them.
+    pub(crate) fn log_dirs_on(&self, device: (u32, u32)) -> String {
+        let paths = self.log_dirs.iter().filter(|dir| dir.device == device).map(|dir| clean(&dir.path));
+        paths.map(|path| path.to_string()).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// A log dir and the device that it is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogDir {
+    /// Major and minor number.
+    pub device: (u32, u32),
+    /// As the broker is configured.
+    pub path: String,
+}
+
+/// What names say, known elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Classifiers {
+    /// What a thread of that name is for.
+    pub role_of: fn(&str) -> &'static str,
+    /// What kind of file one of that path is.
+    pub kind_of: fn(&str) -> FileKind,
+}
 
 /// The metrics of a broker.
 #[derive(Debug)]

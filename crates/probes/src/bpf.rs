@@ -182,11 +182,11 @@ struct Records {
 }
 
 impl Records {
+    #[expect(clippy::expect_used, reason = "both are filled together")]
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
-        self.ends
-            .iter()
-            .map(move |&end| self.bytes.get(std::mem::replace(&mut start, end)..end).unwrap_or_default())
+        let mut next = move |end| self.bytes.get(std::mem::replace(&mut start, end)..end);
+        self.ends.iter().map(move |&end| next(end).expect("a record ends within the bytes that came"))
     }
 }
 

@@ -3,7 +3,7 @@
 mod needs;
 
 use crate::facts::{Facts, Field};
-use crate::registry::{Declaration, Function, Tracepoint};
+use crate::registry::{Declaration, Function, Tracepoint, When};
 
 pub use crate::registry::Purpose;
 pub(crate) use needs::permits_process;
@@ -179,9 +179,17 @@ impl Hook {
     }
 }
 
+fn holds(when: When, facts: &Facts) -> bool {
+    match when {
+        When::Always => true,
+        When::Btf => facts.btf,
+        When::BlockQueueArgument => facts.btf && facts.block_queue_argument,
+    }
+}
+
 /// By what it is best done on this host, where no function serves.
 fn mechanism(declaration: &Declaration, facts: &Facts) -> Mechanism {
-    match declaration.typed.iter().find(|(when, _)| when.holds(facts)) {
+    match declaration.typed.iter().find(|(when, _)| holds(*when, facts)) {
         Some((_, programs)) => Mechanism::BtfTracepoints(programs),
         None if !declaration.tracepoints.is_empty() => Mechanism::Tracepoints,
         None if !declaration.functions.is_empty() => Mechanism::Functions,

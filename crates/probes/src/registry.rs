@@ -8,7 +8,6 @@
 use std::mem::offset_of;
 
 use crate::bpf::probes::types;
-use crate::facts::Facts;
 
 /// What the probes for one [`Purpose`] take.
 #[derive(Clone, Copy)]
@@ -80,16 +79,6 @@ pub(crate) enum When {
     Btf,
     /// Tracepoints of block requests pass their queue first (before Linux 5.11).
     BlockQueueArgument,
-}
-
-impl When {
-    pub(crate) fn holds(self, facts: &Facts) -> bool {
-        match self {
-            Self::Always => true,
-            Self::Btf => facts.btf,
-            Self::BlockQueueArgument => facts.btf && facts.block_queue_argument,
-        }
-    }
 }
 
 /// A classic tracepoint and the BPF program on it.
