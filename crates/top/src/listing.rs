@@ -57,11 +57,12 @@ impl Listing {
     }
 
     /// Lists rows apart or together, in the order that shows most of that.
+    #[expect(clippy::expect_used, reason = "both are of one constant")]
     pub(crate) fn group(&mut self, grouped: bool) {
         self.grouped = grouped;
         let table = self.table();
         let sorted_by = table.columns.iter().position(|column| column.name == table.sorted_by);
-        self.sort(sorted_by.unwrap_or(0));
+        self.sort(sorted_by.expect("a table is sorted by one of its columns"));
         self.look_at(None);
     }
 

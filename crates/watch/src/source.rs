@@ -188,7 +188,9 @@ impl Running {
 
     /// Waits until it has ended.
     pub(crate) fn join(self) -> WatchSummary {
-        self.thread.join().unwrap_or_default()
+        let name = self.thread.thread().name().unwrap_or_default().to_owned();
+        let trouble = || vec![format!("the thread {name} panicked")];
+        self.thread.join().unwrap_or_else(|_| WatchSummary { trouble: trouble(), ..WatchSummary::default() })
     }
 }
 
