@@ -51,12 +51,12 @@ impl Segment {
 
     /// Its length in bytes when it was opened.
     pub fn size_bytes(&self) -> u64 {
-        self.window.end()
+        self.window.end
     }
 
     /// All its batches.
     pub fn batches(&mut self) -> Batches<'_> {
-        let end = self.window.end();
+        let end = self.window.end;
         Batches { window: &mut self.window, position: 0, end, aligned: true }
     }
 
@@ -167,7 +167,7 @@ impl Iterator for Batches<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let position = self.position;
-        let end = self.end.min(self.window.end());
+        let end = self.end.min(self.window.end);
         if position >= end {
             return None;
         }
@@ -204,7 +204,7 @@ impl Batches<'_> {
 
 /// The head at a position, if the file is long enough for its batch.
 fn head_at(window: &mut Window, position: u64) -> Result<BatchHeader, Reason> {
-    let left = window.end().saturating_sub(position);
+    let left = window.end.saturating_sub(position);
     let head = read(window, position, HEAD_BYTES)?;
     let header = BatchHeader::parse(head).map_err(|error| match error.kind {
         ErrorKind::UnexpectedEnd { .. } => truncated(head).unwrap_or(Reason::Head(error)),
@@ -319,7 +319,8 @@ const STEP_BYTES: usize = 256 << 10;
 /// A file and the piece of it that is in memory.
 pub(crate) struct Window {
     file: File,
-    end: u64,
+    /// The file's length when it was opened.
+    pub(crate) end: u64,
     start: u64,
     bytes: Vec<u8>,
 }
@@ -329,11 +330,6 @@ impl Window {
     pub(crate) fn on(file: File) -> io::Result<Self> {
         let end = file.metadata()?.len();
         Ok(Self { file, end, start: 0, bytes: Vec::new() })
-    }
-
-    /// The file's length when it was opened.
-    pub(crate) fn end(&self) -> u64 {
-        self.end
     }
 
     /// The `count` bytes at `position`; fewer where the file ends.

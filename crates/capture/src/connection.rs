@@ -41,8 +41,8 @@ impl Connection {
         }
         let (mine, theirs) = side.split((&self.directions.0, &self.directions.1));
         let is_repeated = mine.starts_at(segment.seq.wrapping_add(1));
-        let is_answer = segment.flags.has(Flags::ACK) && !mine.is_synchronized() && theirs.is_from_start();
-        !is_repeated && !is_answer && (mine.is_synchronized() || theirs.is_synchronized())
+        let is_answer = segment.flags.has(Flags::ACK) && !mine.is_synchronized && theirs.is_from_start;
+        !is_repeated && !is_answer && (mine.is_synchronized || theirs.is_synchronized)
     }
 
     /// A segment sent by the end on `side`.
@@ -83,7 +83,7 @@ impl Connection {
         // Often it answers data, and nothing in it says which.
         let resets = segment.flags.has(Flags::RST);
         let speaks = segment.has_payload() || segment.flags.has(Flags::FIN);
-        let is_out_of_nowhere = speaks && !mine.is_synchronized();
+        let is_out_of_nowhere = speaks && !mine.is_synchronized;
         let acknowledges_news = segment.flags.has(Flags::ACK)
             && (theirs.is_news(segment.ack) || self.acknowledges_waiting(side, segment));
         resets || is_out_of_nowhere || acknowledges_news
@@ -93,7 +93,7 @@ impl Connection {
     fn acknowledges_waiting(&self, side: Side, segment: &Segment<'_>) -> bool {
         let (_, theirs) = side.split((&self.directions.0, &self.directions.1));
         let is_after = |first: u32| segment.ack.wrapping_sub(first) as i32 > 0;
-        !theirs.is_synchronized() && self.early.first_seq(side.other()).is_some_and(is_after)
+        !theirs.is_synchronized && self.early.first_seq(side.other()).is_some_and(is_after)
     }
 
     /// Takes in those segments that need not wait any longer.
@@ -117,7 +117,7 @@ impl Connection {
     /// Begins a direction in its middle if its beginning has not shown up.
     fn join(&mut self, side: Side) -> bool {
         let (mine, _) = side.split((&mut self.directions.0, &mut self.directions.1));
-        let first = self.early.first_seq(side).filter(|_| !mine.is_synchronized());
+        let first = self.early.first_seq(side).filter(|_| !mine.is_synchronized);
         if let Some(seq) = first {
             mine.join(seq);
         }
@@ -189,7 +189,7 @@ impl Connection {
     ) {
         let Self { ends, directions, state, .. } = self;
         let (stream, _) = side.split((&mut directions.0, &mut directions.1));
-        let is_from_start = stream.is_from_start();
+        let is_from_start = stream.is_from_start;
         work(stream, &mut StreamSink { side, is_from_start, ends: *ends, state, cx });
     }
 
@@ -204,11 +204,11 @@ impl Connection {
     fn synchronize(&mut self, side: Side, segment: &Segment<'_>) {
         let (mine, theirs) = side.split((&mut self.directions.0, &mut self.directions.1));
         let is_syn = segment.flags.has(Flags::SYN);
-        if is_syn && !mine.is_synchronized() {
+        if is_syn && !mine.is_synchronized {
             *mine = Reassembly::starting_at(segment.seq.wrapping_add(1));
         }
         let begins = is_syn || mine.starts_at(segment.seq);
-        if begins && segment.flags.has(Flags::ACK) && !theirs.is_synchronized() && mine.next_offset() == 0 {
+        if begins && segment.flags.has(Flags::ACK) && !theirs.is_synchronized && mine.next_offset() == 0 {
             *theirs = Reassembly::starting_at(segment.ack);
         }
     }

@@ -70,14 +70,14 @@ impl Live {
         }
         let mut packets = 0;
         // One round at most: a caller with other things to do must get its turn under any load.
-        for _ in 0..self.ring.blocks() {
+        for _ in 0..self.ring.blocks {
             let Some(bytes) = self.ring.block(self.next_block) else { break };
             for packet in packets_of(bytes) {
                 out(&packet);
                 packets += 1;
             }
             self.ring.release(self.next_block);
-            self.next_block = (self.next_block + 1) % self.ring.blocks();
+            self.next_block = (self.next_block + 1) % self.ring.blocks;
         }
         Ok(packets)
     }

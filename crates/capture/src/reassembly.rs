@@ -76,8 +76,10 @@ impl<F: FnMut(Chunk<'_>)> Sink for (&mut Pool, F) {
 /// One direction of a connection.
 #[derive(Debug, Default)]
 pub struct Reassembly {
-    synchronized: bool,
-    from_start: bool,
+    /// Whether a first byte is known.
+    pub(crate) is_synchronized: bool,
+    /// Whether the stream is known from its first byte on.
+    pub(crate) is_from_start: bool,
     next: u64,
     next_seq: u32,
     acked: u64,
@@ -93,22 +95,12 @@ impl Reassembly {
 
     /// A direction whose first byte has this sequence number: its SYN was seen or acknowledged.
     pub fn starting_at(first_seq: u32) -> Self {
-        Self { synchronized: true, from_start: true, next_seq: first_seq, ..Self::default() }
-    }
-
-    /// Whether a first byte is known.
-    pub fn is_synchronized(&self) -> bool {
-        self.synchronized
-    }
-
-    /// Whether the stream is known from its first byte on.
-    pub fn is_from_start(&self) -> bool {
-        self.from_start
+        Self { is_synchronized: true, is_from_start: true, next_seq: first_seq, ..Self::default() }
     }
 
     /// Whether the first byte has this sequence number, as a repeated SYN would say.
     pub fn starts_at(&self, first_seq: u32) -> bool {
-        self.from_start && self.next_seq.wrapping_sub(self.next as u32) == first_seq
+        self.is_from_start && self.next_seq.wrapping_sub(self.next as u32) == first_seq
     }
 
     /// Offset of the next byte expected.
@@ -123,13 +115,13 @@ impl Reassembly {
 
     /// Whether a sequence number could belong to this stream now.
     pub fn is_plausible(&self, seq: u32) -> bool {
-        !self.synchronized || self.distance(seq).abs() <= PLAUSIBLE_BYTES
+        !self.is_synchronized || self.distance(seq).abs() <= PLAUSIBLE_BYTES
     }
 
     /// Begins a stream of which nothing is known yet at this sequence number, in its middle.
     pub fn join(&mut self, seq: u32) {
-        if !self.synchronized {
-            self.synchronized = true;
+        if !self.is_synchronized {
+            self.is_synchronized = true;
             self.next_seq = seq;
         }
     }
@@ -139,7 +131,7 @@ impl Reassembly {
         let ahead = self.distance(ack);
         // A FIN takes up a sequence number and is no byte.
         let fin = i64::from(self.fin == Some(self.next));
-        let is_plausible = self.synchronized && ahead > fin && ahead <= PLAUSIBLE_BYTES;
+        let is_plausible = self.is_synchronized && ahead > fin && ahead <= PLAUSIBLE_BYTES;
         is_plausible && self.next.saturating_add_signed(ahead) > self.acked
     }
 
@@ -190,7 +182,7 @@ impl Reassembly {
     /// The receiver expects `ack` next.
     pub fn acknowledge(&mut self, ack: u32, at: Nanos, sink: &mut impl Sink) {
         let ahead = self.distance(ack);
-        if !self.synchronized || ahead <= 0 || ahead > PLAUSIBLE_BYTES {
+        if !self.is_synchronized || ahead <= 0 || ahead > PLAUSIBLE_BYTES {
             return;
         }
         self.acked = self.acked.max(self.next.saturating_add_signed(ahead));

@@ -75,7 +75,7 @@ impl<R: BufRead> GcLog<R> {
                 None => {}
             }
         }
-        if self.any { Ok(None) } else { Err(Error::NoGcLog { lines: self.lines.number() }) }
+        if self.any { Ok(None) } else { Err(Error::NoGcLog { lines: self.lines.number }) }
     }
 }
 

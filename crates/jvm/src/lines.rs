@@ -40,7 +40,8 @@ impl From<TextError> for io::Error {
 pub(crate) struct Lines<R> {
     reader: R,
     line: Vec<u8>,
-    number: u64,
+    /// The number of the last line read.
+    pub(crate) number: u64,
 }
 
 /// One line, without what ends it.
@@ -65,11 +66,6 @@ impl<'a> Line<'a> {
 impl<R: BufRead> Lines<R> {
     pub(crate) fn new(reader: R) -> Self {
         Self { reader, line: Vec::new(), number: 0 }
-    }
-
-    /// The number of the last line read.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 
     /// The next line; `None` at the end.

@@ -9,7 +9,7 @@ use std::fmt;
 use crate::{Error, ErrorKind};
 use layout::{BodyReader, Layout, Levels};
 pub use layout::{Number, Values};
-use table::{APIS, Api, NEVER};
+use table::{APIS, Api};
 
 /// An API key as it stands in a request header, known or not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,11 +40,6 @@ impl ApiKey {
     #[inline]
     pub fn max_version(self) -> Option<i16> {
         self.api().map(|api| api.max_version)
-    }
-
-    /// The first flexible version (KIP-482); none if there is none or the key is unknown.
-    pub fn first_flexible_version(self) -> Option<i16> {
-        self.api().map(|api| api.first_flexible).filter(|&first| first != NEVER)
     }
 
     /// Whether that version has compact types and tagged fields. Unknown keys are newer than this table and
@@ -246,7 +241,7 @@ mod tests {
             assert_eq!(ApiKey(key).max_version(), None);
         }
         assert_eq!(ApiKey(0).max_version(), Some(13));
-        assert_eq!(ApiKey(17).first_flexible_version(), None);
+        assert!(!ApiKey(17).is_flexible(1));
         assert_eq!(ApiKey::known().count(), APIS.len());
     }
 

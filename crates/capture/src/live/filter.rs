@@ -1,14 +1,7 @@
 //! The filter the kernel runs on every packet: a classic BPF program that lets TCP of some ports through.
 //! Packets begin at their IP header. Does not attach anything.
 
-/// One instruction: `struct sock_filter` of include/uapi/linux/filter.h.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Instruction {
-    pub(super) code: u16,
-    pub(super) if_true: u8,
-    pub(super) if_false: u8,
-    pub(super) k: u32,
-}
+use libc::sock_filter as Instruction;
 
 /// Load a word, half word or byte at `k`; a half word at X + `k`.
 const LOAD_WORD: u16 = 0x20;
@@ -101,7 +94,7 @@ fn load(code: u16, k: u32) -> Instruction {
 }
 
 fn branch(code: u16, k: u32, if_true: u8, if_false: u8) -> Instruction {
-    Instruction { code, if_true, if_false, k }
+    Instruction { code, jt: if_true, jf: if_false, k }
 }
 
 fn give(bytes: u32) -> Instruction {
@@ -124,7 +117,7 @@ mod tests {
     fn run(program: &[Instruction], seen: &TestPacket<'_>) -> u32 {
         let (mut at, mut a, mut x) = (0, 0u32, 0usize);
         loop {
-            let Instruction { code, if_true, if_false, k } = program[at];
+            let Instruction { code, jt: if_true, jf: if_false, k } = program[at];
             at += 1;
             let number = |from: usize, len: usize| -> Option<u32> {
                 Some(seen.bytes.get(from..from + len)?.iter().fold(0, |n, &b| (n << 8) | u32::from(b)))

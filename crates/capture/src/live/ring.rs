@@ -14,7 +14,6 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::filter::Instruction;
 use crate::error::Error;
 
 /// Large enough for the largest packet that offload builds (512 KiB).
@@ -33,7 +32,8 @@ pub(super) struct Ring {
     interface: String,
     socket: OwnedFd,
     memory: NonNull<u8>,
-    blocks: usize,
+    /// How many blocks there are.
+    pub(super) blocks: usize,
 }
 
 // SAFETY: the mapping is owned by this value alone and stays valid on any thread that uses it; no part
@@ -41,7 +41,11 @@ pub(super) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    pub(super) fn open(interface: &str, filter: &[Instruction], ring_bytes: usize) -> Result<Self, Error> {
+    pub(super) fn open(
+        interface: &str,
+        filter: &[libc::sock_filter],
+        ring_bytes: usize,
+    ) -> Result<Self, Error> {
         let index = interface_index(interface)?;
         let blocks = (ring_bytes / BLOCK_BYTES).max(BLOCKS_AT_LEAST);
         let step = |step| move |source| Error::Live { interface: interface.to_owned(), step, source };
@@ -53,11 +57,6 @@ impl Ring {
         // Only now do packets come in: none before the filter and the ring were in place.
         bind(&ring.socket, index).map_err(step("binding to the interface"))?;
         Ok(ring)
-    }
-
-    /// How many blocks there are.
-    pub(super) fn blocks(&self) -> usize {
-        self.blocks
     }
 
     /// A block's bytes, if the kernel has handed it over.
@@ -156,11 +155,8 @@ fn open_socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn attach(socket: &OwnedFd, filter: &[Instruction]) -> io::Result<()> {
-    let mut program: Vec<libc::sock_filter> = filter
-        .iter()
-        .map(|i| libc::sock_filter { code: i.code, jt: i.if_true, jf: i.if_false, k: i.k })
-        .collect();
+fn attach(socket: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
+    let mut program = filter.to_vec();
     let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let program = libc::sock_fprog { len, filter: program.as_mut_ptr() };
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)

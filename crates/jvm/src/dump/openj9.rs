@@ -38,15 +38,11 @@ pub(super) struct OpenJ9 {
     /// The `J9VMThread` of each thread: what tells threads of one name apart.
     vm_threads: Vec<u64>,
     in_thread: bool,
-    is_done: bool,
+    /// Whether the dump's end was seen.
+    pub(super) is_done: bool,
 }
 
 impl OpenJ9 {
-    /// Whether the dump's end was seen.
-    pub(super) fn is_done(&self) -> bool {
-        self.is_done
-    }
-
     /// Takes the next line.
     pub(super) fn line(&mut self, line: &str, texts: &mut TextPool) -> Result<(), DefectKind> {
         let (tag, text) = line.split_once(' ').map_or((line, ""), |(tag, text)| (tag, text.trim()));

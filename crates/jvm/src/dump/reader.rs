@@ -104,7 +104,7 @@ impl<R: BufRead> Dumps<R> {
         match self.open.take() {
             Some(open) => Ok(Some(self.finished(open))),
             None if self.any => Ok(None),
-            None => Err(Error::NoDump { lines: self.lines.number() }),
+            None => Err(Error::NoDump { lines: self.lines.number }),
         }
     }
 }
@@ -185,7 +185,7 @@ impl Open {
     pub(super) fn is_done(&self) -> bool {
         match &self.body {
             Body::HotSpot(body) => body.is_done(),
-            Body::OpenJ9(body) => body.is_done(),
+            Body::OpenJ9(body) => body.is_done,
         }
     }
 

@@ -12,24 +12,16 @@ use super::error::{Error, ErrorKind};
 /// Reads from the front of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes<'a> {
-    rest: &'a [u8],
-    at: u64,
+    /// What has not been read yet.
+    pub(super) rest: &'a [u8],
+    /// The next byte's place in the file.
+    pub(super) at: u64,
 }
 
 impl<'a> Bytes<'a> {
     /// A reader of bytes that begin at byte `at` of the file.
     pub(super) fn new(bytes: &'a [u8], at: u64) -> Self {
         Self { rest: bytes, at }
-    }
-
-    /// The next byte's place in the file.
-    pub(super) fn at(&self) -> u64 {
-        self.at
-    }
-
-    /// What has not been read yet.
-    pub(super) fn rest(&self) -> &'a [u8] {
-        self.rest
     }
 
     pub(super) fn error(&self, kind: ErrorKind) -> Error {
@@ -235,7 +227,7 @@ impl Window {
             Bytes::new(self.bytes(source, at, MAX_HEAD_BYTES.min(end.saturating_sub(at)), end)?, at);
         let size = head.varint()?;
         let type_id = head.varint()?;
-        let head_bytes = head.at() - at;
+        let head_bytes = head.at - at;
         let next = at.saturating_add(size);
         if size < MIN_EVENT_BYTES.max(head_bytes) {
             return Err(Error::new(ErrorKind::BadLength(size), at));
@@ -314,7 +306,7 @@ mod tests {
         ] {
             let mut reader = Bytes::new(bytes, 0);
             assert_eq!(reader.varint(), Ok(value), "{bytes:x?}");
-            assert!(reader.rest().is_empty());
+            assert!(reader.rest.is_empty());
             for end in 0..bytes.len() {
                 assert!(Bytes::new(&bytes[..end], 0).varint().is_err());
             }

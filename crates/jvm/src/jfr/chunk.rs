@@ -166,7 +166,7 @@ impl Chunk {
         }
         let event = reading.window.event(source, at, end)?;
         let limit = MAX_METADATA_BYTES as u64;
-        let body = event.body.filter(|body| body.rest().len() <= MAX_METADATA_BYTES);
+        let body = event.body.filter(|body| body.rest.len() <= MAX_METADATA_BYTES);
         let body = body.ok_or(Error::new(ErrorKind::TooLarge(limit), at))?;
         if event.type_id != METADATA {
             return Err(Error::new(ErrorKind::BadMetadata, at));

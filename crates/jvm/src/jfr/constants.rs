@@ -309,10 +309,10 @@ impl Pools {
         let mut replaced = false;
         for _ in 0..event.count()? {
             let key = event.varint()?;
-            let (value, at) = (event.rest(), event.at());
+            let (value, at) = (event.rest, event.at);
             types.pass(type_id, event, 0)?;
             if kept {
-                let value = value.get(..value.len() - event.rest().len()).unwrap_or_default();
+                let value = value.get(..value.len() - event.rest.len()).unwrap_or_default();
                 replaced |= self.put(type_id, key, value, at);
             }
         }
@@ -320,7 +320,7 @@ impl Pools {
     }
 
     fn put(&mut self, type_id: u64, key: u64, value: &[u8], at: u64) -> bool {
-        let before = self.get(type_id, key).map(|before| before.rest() == value);
+        let before = self.get(type_id, key).map(|before| before.rest == value);
         if before == Some(true) {
             return false;
         }

@@ -24,12 +24,12 @@ const MAX_NAME_BYTES: usize = 512;
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    Boolean,
+    /// `boolean` and `byte`.
     Byte,
     /// `short`, `char`, `int` and `long`, which are all written as one compressed integer.
     Integer,
-    Float,
-    Double,
+    /// `float` and `double`: so many bytes.
+    Fixed(usize),
     Text,
     /// Its fields, one after another.
     Fields,
@@ -67,7 +67,7 @@ pub(super) struct Types {
 impl Types {
     /// Reads a metadata event, from after its type.
     pub(super) fn parse(mut event: Bytes<'_>) -> Result<Self, Error> {
-        let at = event.at();
+        let at = event.at;
         for _start_duration_number in 0..3 {
             event.varint()?;
         }
@@ -113,49 +113,46 @@ struct Tree {
 }
 
 impl Tree {
-    fn string(&self, event: &mut Bytes<'_>) -> Result<&str, Error> {
-        let at = event.at();
+    fn string(&self, event: &mut Bytes<'_>) -> Result<&Arc<str>, Error> {
+        let at = event.at;
         let index = event.varint()?;
         let string = usize::try_from(index).ok().and_then(|index| self.strings.get(index));
-        string.map(AsRef::as_ref).ok_or(Error::new(ErrorKind::BadLength(index), at))
+        string.ok_or(Error::new(ErrorKind::BadLength(index), at))
     }
 
     fn element(&mut self, event: &mut Bytes<'_>, depth: usize) -> Result<(), Error> {
         if depth > MAX_DEPTH {
             return Err(event.error(ErrorKind::TooDeep));
         }
-        let is = match self.string(event)? {
-            "class" => ElementKind::Class,
-            "field" => ElementKind::Field,
-            _ => ElementKind::Other,
-        };
-        self.attributes(event, is)?;
+        let name = Arc::clone(self.string(event)?);
+        let said = self.attributes(event)?;
+        match &*name {
+            "class" => self.class(said, event)?,
+            "field" => self.field(said, event)?,
+            _ => {}
+        }
         for _child in 0..event.count()? {
             self.element(event, depth + 1)?;
         }
         Ok(())
     }
 
-    fn attributes(&mut self, event: &mut Bytes<'_>, is: ElementKind) -> Result<(), Error> {
+    fn attributes(&self, event: &mut Bytes<'_>) -> Result<Attributes, Error> {
         let mut said = Attributes::default();
         for _attribute in 0..event.count()? {
             let key = self.string(event)?;
-            let at = event.at();
+            let at = event.at;
             let value = self.string(event)?;
-            match key {
-                "name" => said.name = value.into(),
+            match &**key {
+                "name" => said.name = Arc::clone(value),
                 "id" => said.id = Some(number(value, at)?),
                 "class" => said.class = Some(number(value, at)?),
-                "constantPool" => said.pooled = value == "true",
-                "dimension" => said.array = value != "0",
+                "constantPool" => said.pooled = &**value == "true",
+                "dimension" => said.array = &**value != "0",
                 _ => {}
             }
         }
-        match is {
-            ElementKind::Class => self.class(said, event),
-            ElementKind::Field => self.field(said, event),
-            ElementKind::Other => Ok(()),
-        }
+        Ok(said)
     }
 
     fn class(&mut self, said: Attributes, event: &Bytes<'_>) -> Result<(), Error> {
@@ -164,11 +161,10 @@ impl Tree {
             return Err(event.error(ErrorKind::BadMetadata));
         }
         let shape = match &*said.name {
-            "boolean" => Shape::Boolean,
-            "byte" => Shape::Byte,
+            "boolean" | "byte" => Shape::Byte,
             "char" | "short" | "int" | "long" => Shape::Integer,
-            "float" => Shape::Float,
-            "double" => Shape::Double,
+            "float" => Shape::Fixed(4),
+            "double" => Shape::Fixed(8),
             "java.lang.String" => Shape::Text,
             _ => Shape::Fields,
         };
@@ -183,13 +179,6 @@ impl Tree {
         class.fields.push(Field { name: said.name, type_id, pooled: said.pooled, array: said.array });
         Ok(())
     }
-}
-
-#[derive(Clone, Copy)]
-enum ElementKind {
-    Class,
-    Field,
-    Other,
 }
 
 /// The attributes of an element.
@@ -309,10 +298,10 @@ impl Types {
         }
         let class = self.class(type_id).ok_or(unknown(type_id, bytes))?;
         Ok(match class.shape {
-            Shape::Boolean | Shape::Byte => Value::Integer(i64::from(bytes.byte()? as i8)),
+            Shape::Byte => Value::Integer(i64::from(bytes.byte()? as i8)),
             Shape::Integer => Value::Integer(bytes.varint()? as i64),
             Shape::Text => Value::Text(bytes.text()?),
-            Shape::Float | Shape::Double | Shape::Fields => {
+            Shape::Fixed(_) | Shape::Fields => {
                 self.pass(type_id, bytes, 0)?;
                 Value::Other
             }
@@ -336,10 +325,9 @@ impl Types {
     pub(super) fn pass(&self, type_id: u64, bytes: &mut Bytes<'_>, depth: usize) -> Result<(), Error> {
         let class = self.class(type_id).ok_or(unknown(type_id, bytes))?;
         match class.shape {
-            Shape::Boolean | Shape::Byte => bytes.byte().map(drop),
+            Shape::Byte => bytes.byte().map(drop),
             Shape::Integer => bytes.varint().map(drop),
-            Shape::Float => bytes.take(4).map(drop),
-            Shape::Double => bytes.take(8).map(drop),
+            Shape::Fixed(length) => bytes.take(length).map(drop),
             Shape::Text => bytes.text().map(drop),
             // A value of no bytes could be there any number of times.
             Shape::Fields if class.fields.is_empty() => Err(unknown(type_id, bytes)),
