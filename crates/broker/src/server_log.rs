@@ -172,7 +172,7 @@ impl LineReader {
         LogEntry {
             at: self.clock.at(&header, decoded.outer),
             level: decoded.level.or(header.level),
-            text: bounded(header.message()).into(),
+            text: bounded(header.message(), TEXT_BYTES).into(),
             ..entry
         }
     }
@@ -191,9 +191,9 @@ impl LineReader {
     }
 }
 
-/// As much of a text as is kept.
-fn bounded(text: &str) -> &str {
-    let end = (0..=TEXT_BYTES.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+/// The beginning of a text, whole characters of at most so many bytes.
+fn bounded(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 

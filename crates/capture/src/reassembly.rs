@@ -10,9 +10,11 @@
 //! comes here (`early.rs`). Positions are 64-bit offsets from where the stream was first seen; a sequence number means
 //! the offset nearest to the next one expected, so wrapping needs no special case.
 
-use std::collections::BTreeMap;
+mod pieces;
 
 use model::Nanos;
+
+use pieces::{EarlyPieces, PIECE_OVERHEAD_BYTES, Piece};
 
 /// A segment further than this from what is expected belongs to a part of the stream that the capture
 /// lost sight of. No TCP window exceeds 2^30 bytes (RFC 7323, section 2.2); buffers stay far below.
@@ -333,120 +335,6 @@ impl Reassembly {
         self.next_seq = self.next_seq.wrapping_add(bytes as u32);
     }
 }
-
-/// Bytes of a stream, then `missing` bytes of which only the number is known.
-#[derive(Clone, Copy, Debug)]
-struct Piece<B> {
-    bytes: B,
-    missing: u64,
-    at: Nanos,
-}
-
-impl<'a> Piece<&'a [u8]> {
-    fn span(&self) -> u64 {
-        self.bytes.len() as u64 + self.missing
-    }
-
-    /// How many of the first `n` bytes were captured.
-    fn captured_within(&self, n: u64) -> u64 {
-        n.min(self.bytes.len() as u64)
-    }
-
-    fn first(&self, n: u64) -> Self {
-        let captured = self.captured_within(n);
-        let bytes: &'a [u8] = self.bytes.get(..captured as usize).unwrap_or_default();
-        Self { bytes, missing: (n - captured).min(self.missing), at: self.at }
-    }
-
-    fn without_first(&self, n: u64) -> Self {
-        let captured = self.captured_within(n);
-        let bytes: &'a [u8] = self.bytes.get(captured as usize..).unwrap_or_default();
-        Self { bytes, missing: self.missing.saturating_sub(n - captured), at: self.at }
-    }
-}
-
-impl Piece<Vec<u8>> {
-    fn borrowed(&self) -> Piece<&[u8]> {
-        Piece { bytes: &self.bytes, missing: self.missing, at: self.at }
-    }
-}
-
-/// The bytes of one direction that came early: pieces that do not overlap, by offset.
-#[derive(Debug, Default)]
-struct EarlyPieces {
-    pieces: BTreeMap<u64, Piece<Vec<u8>>>,
-    used: usize,
-}
-
-impl EarlyPieces {
-    fn first_start(&self) -> Option<u64> {
-        self.pieces.first_key_value().map(|(&start, _)| start)
-    }
-
-    /// Takes the first piece if it begins at `offset`.
-    fn take_at(&mut self, offset: u64, pool: &mut Pool) -> Option<Piece<Vec<u8>>> {
-        let first = self.pieces.first_entry().filter(|entry| *entry.key() == offset)?;
-        let piece = first.remove();
-        self.refund(piece.bytes.len(), pool);
-        Some(piece)
-    }
-
-    /// Keeps what is not held yet of a piece. Refuses, and keeps nothing, if there might be no room.
-    fn insert(&mut self, offset: u64, piece: &Piece<&[u8]>, pool: &mut Pool) -> bool {
-        let end = offset + piece.span();
-        // Each piece that is held already may split this one.
-        let pieces = 1 + self.pieces.range(offset..end).count();
-        let cost = piece.bytes.len() + pieces * PIECE_OVERHEAD_BYTES;
-        if self.used + cost > pool.stream_limit || pool.used + cost > pool.total_limit {
-            return false;
-        }
-        pool.counts.out_of_order += 1;
-        let mut from = offset;
-        while from < end {
-            let covered = self.covered_until(from).min(end);
-            if covered > from {
-                let repeated = piece.captured_within(covered - offset) - piece.captured_within(from - offset);
-                pool.counts.count_repeated(repeated, false);
-                from = covered;
-                continue;
-            }
-            let until = self.pieces.range(from..).next().map_or(end, |(&start, _)| start.min(end));
-            self.keep(from, &piece.without_first(from - offset).first(until - from), pool);
-            from = until;
-        }
-        true
-    }
-
-    fn clear(&mut self, pool: &mut Pool) {
-        self.pieces.clear();
-        pool.used = pool.used.saturating_sub(self.used);
-        self.used = 0;
-    }
-
-    /// The end of the piece that covers `offset`, or `offset` itself.
-    fn covered_until(&self, offset: u64) -> u64 {
-        let before = self.pieces.range(..=offset).next_back();
-        before.map_or(offset, |(&start, piece)| (start + piece.borrowed().span()).max(offset))
-    }
-
-    fn keep(&mut self, offset: u64, piece: &Piece<&[u8]>, pool: &mut Pool) {
-        let cost = piece.bytes.len() + PIECE_OVERHEAD_BYTES;
-        self.used += cost;
-        pool.used += cost;
-        self.pieces
-            .insert(offset, Piece { bytes: piece.bytes.to_vec(), missing: piece.missing, at: piece.at });
-    }
-
-    fn refund(&mut self, bytes: usize, pool: &mut Pool) {
-        let cost = bytes + PIECE_OVERHEAD_BYTES;
-        self.used = self.used.saturating_sub(cost);
-        pool.used = pool.used.saturating_sub(cost);
-    }
-}
-
-/// What keeping a piece costs beside its bytes: the map's entry and the allocation, roughly. Without
-/// it one-byte segments would hold many times their size.
-const PIECE_OVERHEAD_BYTES: usize = 128;
 
 /// The bounds on held bytes and the counts, shared by every stream of an analysis.
 #[derive(Debug)]

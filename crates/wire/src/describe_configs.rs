@@ -32,7 +32,8 @@ pub fn broker_request(node_id: i32, correlation_id: i32, client_id: &str) -> Vec
     frame.extend(NULL.to_be_bytes());
     // No synonyms: the value in force is enough.
     frame.push(0);
-    let length = u32::try_from(frame.len() - 4).unwrap_or(0);
+    // Both strings have at most 32,767 bytes.
+    let length = (frame.len() - 4) as u32;
     frame.splice(..4, length.to_be_bytes());
     frame
 }

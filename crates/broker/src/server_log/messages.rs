@@ -39,8 +39,8 @@ use aho_corasick::packed::{self, Searcher};
 use aho_corasick::{AhoCorasick, Input, MatchKind, Span as Range};
 use model::{LogEntry, LogKind, Nanos, TopicPartition};
 
-use super::TEXT_BYTES;
 use super::time::{last_number, length, length_after, number, number_after};
+use super::{TEXT_BYTES, bounded};
 use crate::path::partition;
 
 /// What the broker says when it has stopped.
@@ -120,17 +120,12 @@ pub(super) fn read<'a>(line: &'a str, finder: &Finder) -> Option<Read<'a>> {
         if needle.text == REQUEST {
             return Some(Read::Request(after));
         }
-        if let Some(message) = (needle.rule)(SplitLine { before, after: head(after) }) {
+        if let Some(message) = (needle.rule)(SplitLine { before, after: bounded(after, AFTER_BYTES) }) {
             return Some(Read::Message(message));
         }
         from = found.start + 1;
     }
     None
-}
-
-fn head(text: &str) -> &str {
-    let end = (0..=AFTER_BYTES.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
-    text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
 /// A message of this kind, about the partition that its line names.

@@ -102,7 +102,11 @@ impl Ring {
         if failed.kind() == io::ErrorKind::Interrupted || failed.raw_os_error() == Some(0) {
             return Ok(());
         }
-        Err(Error::Live { interface: self.interface.clone(), step: "waiting for packets", source: failed })
+        Err(self.failed("waiting for packets", failed))
+    }
+
+    fn failed(&self, step: &'static str, source: io::Error) -> Error {
+        Error::Live { interface: self.interface.clone(), step, source }
     }
 
     fn socket_error(&self) -> io::Error {
@@ -116,9 +120,8 @@ impl Ring {
     /// Packets dropped since this was last asked.
     pub(super) fn take_drops(&mut self) -> Result<u32, Error> {
         let mut statistics = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        read_option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics).map_err(
-            |source| Error::Live { interface: self.interface.clone(), step: "asking for drops", source },
-        )?;
+        read_option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics)
+            .map_err(|source| self.failed("asking for drops", source))?;
         Ok(statistics.tp_drops)
     }
 }
