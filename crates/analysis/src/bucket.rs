@@ -11,14 +11,13 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use recording::MANIFEST;
 use report::quantity::format_bytes;
 use stores::{Location, Store};
 
 use crate::{Error, input};
 pub use copies::{Copy, with_urls};
 pub use fetch::Columns;
-
-const MANIFEST: &str = "manifest.json";
 
 /// A URL that was named.
 pub struct Bucket {

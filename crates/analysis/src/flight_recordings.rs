@@ -71,6 +71,11 @@ impl FlightRecordings {
         due.then(|| self.events.pop_front()).flatten()
     }
 
+    /// Forgets those that were not handed out.
+    pub(crate) fn clear(&mut self) {
+        self.events.clear();
+    }
+
     /// The next, after the others have ended.
     pub(crate) fn next(&mut self) -> Option<Event> {
         self.events.pop_front()

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use capture::{Captures, PacketFile};
-use recording::Recording;
+use recording::{MANIFEST, Recording};
 
 use crate::{Error, Stop, Usage, file_error};
 
@@ -114,7 +114,7 @@ fn not_a_recording(error: recording::Error) -> Error {
 pub fn open_files(paths: &[PathBuf]) -> Result<Captures, Error> {
     if let Some(dir) = paths.iter().find(|path| path.is_dir()) {
         let shown = dir.display();
-        if dir.join("manifest.json").exists() {
+        if dir.join(MANIFEST).exists() {
             return Err(Error::input(format!(
                 "{shown}: it is a recording; read it alone, with `brokerscope explain {shown}`"
             )));

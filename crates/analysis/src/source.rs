@@ -13,7 +13,6 @@ use model::{Event, Nanos, Pid};
 use report::Zone;
 
 pub use self::capture::Capture;
-pub use self::growing::GrowingRecording;
 #[cfg(feature = "live")]
 pub use self::live::{Live, LiveOptions, announce, broker, drop_privileges, start_watch};
 pub use self::recording::{Recording, check_parts};
@@ -126,7 +125,7 @@ pub fn open(inputs: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn EventSo
 ///
 /// # Errors
 /// As [`open`], and [`Usage`] where only packets are named.
-pub fn follow(inputs: &[PathBuf], options: &ReadOptions, stop: Stop) -> Result<GrowingRecording, Error> {
+pub fn follow(inputs: &[PathBuf], options: &ReadOptions, stop: Stop) -> Result<Recording, Error> {
     if inputs.iter().any(|input| input::url(input).is_some()) {
         return Err(Usage::new(ONLY_READ).into());
     }
@@ -134,7 +133,7 @@ pub fn follow(inputs: &[PathBuf], options: &ReadOptions, stop: Stop) -> Result<G
         input::open_captures(inputs)?;
         return Err(Usage::new("--follow goes with a recording that is being written").into());
     };
-    Ok(GrowingRecording::new(Recording::new(reader, options)?, stop))
+    Ok(Recording::new(reader, options)?.growing(stop))
 }
 
 /// What is wrong with writing to a bucket, or waiting for more in it.

@@ -8,6 +8,8 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
+use serde::{Deserialize, Serialize};
+
 /// Nanoseconds. As an instant: since 1970-01-01 UTC on the recording's clock (see [`crate::clock`]);
 /// as a length: the difference of two instants, negative only where two clocks disagree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,7 +98,7 @@ impl fmt::Display for Nanos {
 }
 
 /// One simultaneous reading of both clocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockPair {
     /// `CLOCK_MONOTONIC`, nanoseconds since boot.
     pub monotonic_ns: u64,

@@ -34,7 +34,7 @@ pub use error::Error;
 pub use events::Events;
 pub use intake::{Intake, IntakeGuard};
 pub use join_keys::{ProduceKeys, WriteKeys};
-pub use manifest::{Broker, BrokerProcess, Clock, ClockPair, FORMAT, Host, Jvm, Manifest, VERSION};
+pub use manifest::{Broker, BrokerProcess, Clock, FORMAT, Host, Jvm, MANIFEST, Manifest, VERSION};
 pub use model::Table;
 pub use reader::Recording;
 pub use summaries::{Summaries, folder_of, footer_range, has_summaries, summary_ranges};

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use model::clock::ClockPair;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -15,7 +16,8 @@ pub const FORMAT: &str = "brokerscope-recording";
 /// The version of the format that this build writes and reads.
 pub const VERSION: u32 = 2;
 
-const FILE: &str = "manifest.json";
+/// Its file in a recording's directory.
+pub const MANIFEST: &str = "manifest.json";
 /// A manifest holds settings, not data: a larger one is not ours.
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -140,15 +142,6 @@ pub struct Clock {
     pub pairs: Vec<ClockPair>,
 }
 
-/// One simultaneous reading of both clocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClockPair {
-    /// `CLOCK_MONOTONIC`, nanoseconds since boot.
-    pub monotonic_ns: u64,
-    /// `CLOCK_REALTIME`, nanoseconds since 1970-01-01 UTC.
-    pub realtime_ns: i64,
-}
-
 /// Just enough to tell whose it is and which version, even if a later version changed all else.
 #[derive(Deserialize)]
 struct Head {
@@ -159,7 +152,7 @@ struct Head {
 impl Manifest {
     /// Reads a recording directory's manifest.
     pub(crate) fn read(dir: &Path) -> Result<Self, Error> {
-        let path = dir.join(FILE);
+        let path = dir.join(MANIFEST);
         let text = read_bounded(&path, dir)?;
         let damaged = |why: String| Error::Manifest { path: path.clone(), why };
         let head: Head = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
@@ -174,7 +167,7 @@ impl Manifest {
 
     /// Writes it beside the old one and renames, so that a kill leaves one or the other whole.
     pub(crate) fn write(&self, dir: &Path) -> Result<(), Error> {
-        let (path, temporary) = (dir.join(FILE), dir.join("manifest.json.tmp"));
+        let (path, temporary) = (dir.join(MANIFEST), dir.join("manifest.json.tmp"));
         let mut text = serde_json::to_vec_pretty(self)
             .map_err(|e| Error::Manifest { path: path.clone(), why: e.to_string() })?;
         text.push(b'\n');
@@ -184,13 +177,13 @@ impl Manifest {
 
     /// When the file was written and its length: both differ between a recording that runs and one that has ended.
     pub(crate) fn version_in(dir: &Path) -> Option<(SystemTime, u64)> {
-        let metadata = fs::metadata(dir.join(FILE)).ok()?;
+        let metadata = fs::metadata(dir.join(MANIFEST)).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     }
 
     /// Whether a directory holds a manifest.
     pub(crate) fn is_in(dir: &Path) -> bool {
-        dir.join(FILE).exists()
+        dir.join(MANIFEST).exists()
     }
 }
 

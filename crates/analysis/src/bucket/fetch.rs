@@ -6,11 +6,10 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use recording::{folder_of, footer_range, has_summaries, summary_ranges};
+use recording::{MANIFEST, folder_of, footer_range, has_summaries, summary_ranges};
 use report::quantity::format_bytes;
 use stores::{Location, Object, ObjectRanges, Store};
 
-use super::MANIFEST;
 use crate::Error;
 
 /// A smaller part comes whole: to ask twice takes longer.

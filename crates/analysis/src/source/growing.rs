@@ -4,14 +4,10 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use diagnose::Config;
-use model::Nanos;
-use recording::Tail;
+use model::Event;
+use recording::{Recording, Tail};
 
-use super::{EventSource, Recording, Step};
-use crate::gaps::Gaps;
-use crate::recorder::plan::Plan;
-use crate::{Error, Stop};
+use crate::Stop;
 
 /// How often to look for more.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -20,82 +16,53 @@ const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// What to know where the recording goes on.
 const STOPPED: &str = "stopped while the recording goes on: the last verdicts may lack what is written after it; explain it again then";
 
-/// A recording that grows.
-pub struct GrowingRecording {
-    recording: Recording,
-    follow: Tail,
+/// The events of a recording that grows.
+pub(super) struct Growing {
+    tail: Tail,
     stop: Stop,
     last_event: Instant,
     silent: bool,
-    ended: bool,
 }
 
-impl GrowingRecording {
-    pub(super) fn new(recording: Recording, stop: Stop) -> Self {
-        let follow = Tail::start(&recording.reader);
-        Self { recording, follow, stop, last_event: Instant::now(), silent: false, ended: false }
+impl Growing {
+    pub(super) fn new(recording: &Recording, stop: Stop) -> Self {
+        Self { tail: Tail::start(recording), stop, last_event: Instant::now(), silent: false }
     }
 
-    fn end(&mut self) {
-        self.ended = true;
-        self.recording.follow_notes = self.follow.notes();
-        if !self.follow.is_finished() {
-            self.recording.follow_notes.push(STOPPED.to_owned());
+    /// Whether the recorder has ended, and everything was handed out.
+    pub(super) fn is_finished(&self) -> bool {
+        self.tail.is_finished()
+    }
+
+    /// What to know beside the events, at the end.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let stopped = (!self.is_finished()).then(|| STOPPED.to_owned());
+        self.tail.notes().into_iter().chain(stopped).collect()
+    }
+
+    /// The next event of this recording; none where its recorder has ended, or it is time to stop.
+    pub(super) fn next(&mut self, recording: &Recording) -> Option<Event> {
+        while !self.stop.asked() && !self.is_finished() {
+            match self.tail.next_event() {
+                Ok(Some(event)) => {
+                    (self.last_event, self.silent) = (Instant::now(), false);
+                    return Some(event);
+                }
+                Ok(None) => self.wait(recording),
+                Err(error) => tracing::warn!("{error}"),
+            }
         }
-        self.recording.reopen();
+        None
     }
 
-    fn wait(&mut self) {
+    fn wait(&mut self, recording: &Recording) {
         if !self.silent && self.last_event.elapsed() >= SILENT_AFTER {
             self.silent = true;
-            let recording = self.recording.reader.dir().display();
-            let seconds = SILENT_AFTER.as_secs();
+            let (recording, seconds) = (recording.dir().display(), SILENT_AFTER.as_secs());
             tracing::info!(
                 "{recording}: nothing was written for {seconds} s: its recorder may be gone; Ctrl-C ends this"
             );
         }
         sleep(LOOK_INTERVAL);
-    }
-}
-
-impl EventSource for GrowingRecording {
-    fn next(&mut self) -> Step {
-        if let Some(event) = self.recording.take_pending() {
-            return Step::Event(event);
-        }
-        while !self.ended && !self.stop.asked() && !self.follow.is_finished() {
-            match self.follow.next_event() {
-                Ok(Some(event)) => {
-                    (self.last_event, self.silent) = (Instant::now(), false);
-                    return Step::Event(self.recording.in_order(event));
-                }
-                Ok(None) => self.wait(),
-                Err(error) => tracing::warn!("{error}"),
-            }
-        }
-        if !self.ended {
-            self.end();
-        }
-        if self.follow.is_finished() { self.recording.take_rest() } else { Step::End }
-    }
-
-    fn config(&self, slower_than: Nanos) -> Config {
-        self.recording.config(slower_than)
-    }
-
-    fn plan(&self) -> &Plan {
-        self.recording.plan()
-    }
-
-    fn gaps(&mut self, slower_than: Nanos) -> Gaps {
-        self.recording.gaps(slower_than)
-    }
-
-    fn recording(&self) -> Option<&::recording::Recording> {
-        self.recording.recording()
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        self.recording.check()
     }
 }

@@ -8,6 +8,7 @@ use diagnose::Config;
 use model::{Event, Nanos};
 use recording::{Error as ReadError, Recording as Reader, Table};
 
+use super::growing::Growing;
 use super::{EventSource, ReadOptions, Step};
 use crate::bucket::{Copy, with_urls};
 use crate::flight_recordings::FlightRecordings;
@@ -15,7 +16,7 @@ use crate::gaps::{self, Gaps, RestCounts};
 use crate::recorder::plan::{self, Plan};
 use crate::recorder::{self, partial};
 use crate::selective_read::SelectiveRead;
-use crate::{Error, input};
+use crate::{Error, Stop, input};
 
 /// Events of tables that stand beside what was asked for.
 const BESIDE: fn(&Event) -> bool = |event| matches!(event, Event::HostSample(_) | Event::SocketOp(_));
@@ -28,6 +29,8 @@ enum Reading {
     Events(Box<dyn Iterator<Item = Result<Event, ReadError>> + Send>),
     /// Those that verdicts depend on.
     Selected(SelectiveRead),
+    /// As the recording grows.
+    Growing(Growing),
     /// At the end.
     Done,
 }
@@ -47,7 +50,8 @@ pub struct Recording {
     zone: report::Zone,
     any: bool,
     rest: Option<RestCounts>,
-    pub(super) follow_notes: Vec<String>,
+    /// What to know of how it grew.
+    growth_notes: Vec<String>,
     /// Messages about parts that could not be read, each once.
     damaged: BTreeSet<String>,
 }
@@ -64,7 +68,7 @@ impl Recording {
             zone: options.zone.clone(),
             any: false,
             rest: None,
-            follow_notes: Vec::new(),
+            growth_notes: Vec::new(),
             damaged: BTreeSet::new(),
         })
     }
@@ -74,8 +78,17 @@ impl Recording {
         Ok(Self { _copy: Some(copy), ..Self::new(reader, options)? })
     }
 
-    /// Reads the manifest again, after the recorder has ended.
-    pub(super) fn reopen(&mut self) {
+    /// Reads it as it grows.
+    pub(super) fn growing(self, stop: Stop) -> Self {
+        Self { reading: Reading::Growing(Growing::new(&self.reader, stop)), ..self }
+    }
+
+    /// Reads the manifest again, after the recorder has ended. What Flight Recorder has for later does not count where that goes on.
+    fn end_growth(&mut self, growing: &Growing) {
+        self.growth_notes = growing.notes();
+        if !growing.is_finished() {
+            self.flight_recordings.clear();
+        }
         match Reader::open(self.reader.dir()) {
             Ok(reader) => self.reader = reader,
             Err(error) => self.note_damage(&error),
@@ -83,7 +96,7 @@ impl Recording {
     }
 
     /// What happens next: this event, or one of Flight Recorder's that is earlier.
-    pub(super) fn in_order(&mut self, event: Event) -> Event {
+    fn in_order(&mut self, event: Event) -> Event {
         match self.flight_recordings.before(&event) {
             Some(earlier) => {
                 self.pending = Some(event);
@@ -91,17 +104,6 @@ impl Recording {
             }
             None => event,
         }
-    }
-
-    /// The next that is known without reading on.
-    pub(super) fn take_pending(&mut self) -> Option<Event> {
-        let event = self.pending.take()?;
-        Some(self.in_order(event))
-    }
-
-    /// The last of Flight Recorder's events.
-    pub(super) fn take_rest(&mut self) -> Step {
-        self.flight_recordings.next().map_or(Step::End, Step::Event)
     }
 
     /// The broker's log dirs, as the recorder saw them.
@@ -140,11 +142,14 @@ impl Recording {
         let read = match &mut self.reading {
             Reading::Events(events) => events.next(),
             Reading::Selected(selected) => selected.events.next(),
+            Reading::Growing(growing) => growing.next(&self.reader).map(Ok),
             Reading::Ahead | Reading::Done => None,
         };
         if read.is_none() {
-            if let Reading::Selected(selected) = std::mem::replace(&mut self.reading, Reading::Done) {
-                self.rest = selected.rest();
+            match std::mem::replace(&mut self.reading, Reading::Done) {
+                Reading::Selected(selected) => self.rest = selected.rest(),
+                Reading::Growing(growing) => self.end_growth(&growing),
+                _ => {}
             }
         }
         read
@@ -153,7 +158,7 @@ impl Recording {
     /// What to know beside its events.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.reader.notes();
-        notes.extend_from_slice(&self.follow_notes);
+        notes.extend_from_slice(&self.growth_notes);
         notes.extend_from_slice(&self.flight_recordings.notes);
         notes.extend(recorder::notes(self.reader.manifest(), &self.zone));
         if self.tables.is_some() && !self.any && self.damaged.is_empty() {
@@ -169,8 +174,8 @@ impl Recording {
 
 impl EventSource for Recording {
     fn next(&mut self) -> Step {
-        if let Some(event) = self.take_pending() {
-            return Step::Event(event);
+        if let Some(event) = self.pending.take() {
+            return Step::Event(self.in_order(event));
         }
         while let Some(read) = self.read() {
             match read {
@@ -181,7 +186,7 @@ impl EventSource for Recording {
                 Err(error) => self.note_damage(&error),
             }
         }
-        self.take_rest()
+        self.flight_recordings.next().map_or(Step::End, Step::Event)
     }
 
     fn config(&self, slower_than: Nanos) -> Config {
@@ -209,8 +214,8 @@ impl EventSource for Recording {
     }
 
     fn select(&mut self, config: &Config) -> bool {
-        // Flight Recorder's events may bear on any request.
-        if self.flight_recordings.any {
+        // Flight Recorder's events may bear on any request; what grows is read in its order.
+        if self.flight_recordings.any || matches!(self.reading, Reading::Growing(_)) {
             return false;
         }
         let selected = SelectiveRead::of(&self.reader, config);

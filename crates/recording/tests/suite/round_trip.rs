@@ -127,7 +127,7 @@ fn the_manifest_comes_back_whole() {
     };
     manifest.host.kernel = "6.18".to_owned();
     manifest.broker = Some(recording::Broker { pid: 7, node_id: Some(1), ..Default::default() });
-    manifest.clock.pairs.push(recording::ClockPair { monotonic_ns: 5, realtime_ns: 6 });
+    manifest.clock.pairs.push(model::clock::ClockPair { monotonic_ns: 5, realtime_ns: 6 });
     manifest.losses.insert("packets-dropped".to_owned(), 3);
     let mut writer = Writer::create(dir.path(), &manifest, WriterOptions::default()).unwrap();
     assert_eq!(Recording::open(dir.path()).unwrap().manifest(), &manifest);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use analysis::{Usage, file_error};
 use compare::Part;
 use model::Nanos;
+use recording::MANIFEST;
 use serde::Deserialize;
 
 use crate::failure::usage;
@@ -17,8 +18,6 @@ use crate::quantity;
 const ABOUT: &str = "configuration.json";
 /// It holds two texts: a longer one is not ours.
 const MAX_BYTES: u64 = 64 << 10;
-/// What every recording has.
-const MANIFEST: &str = "manifest.json";
 
 /// A configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

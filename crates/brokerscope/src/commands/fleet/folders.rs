@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use analysis::bucket::Bucket;
 use analysis::file_error;
 use fleet::BrokerName;
+use recording::MANIFEST;
 
-/// What every recording has.
-const MANIFEST: &str = "manifest.json";
 /// The folders of a partition, and one or two below them.
 const MAX_DEPTH: usize = 8;
 /// A thousand brokers for a hundred days.

@@ -34,16 +34,11 @@ pub(super) fn at_start(
         started_ns: started.realtime_ns,
         host: host(),
         broker: Some(recording::Broker { settings_in_force, ..watched(broker, watch.jvm_version()) }),
-        clock: Clock { offset_ns: offset.as_ns(), pairs: vec![pair(started)] },
+        clock: Clock { offset_ns: offset.as_ns(), pairs: vec![started] },
         plan: plan::of_watch(watch.plan()),
         settings,
         ..Manifest::default()
     }
-}
-
-/// One reading of both clocks as the manifest stores it.
-pub(super) fn pair(pair: model::clock::ClockPair) -> recording::ClockPair {
-    recording::ClockPair { monotonic_ns: pair.monotonic_ns, realtime_ns: pair.realtime_ns }
 }
 
 /// This host.

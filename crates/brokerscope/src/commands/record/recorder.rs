@@ -122,7 +122,7 @@ impl Recorder {
 
     fn update(&mut self) {
         if self.manifest.clock.pairs.len() < MAX_CLOCK_PAIRS {
-            self.manifest.clock.pairs.push(manifest::pair(watch::now()));
+            self.manifest.clock.pairs.push(watch::now());
         }
         self.manifest.rows = self.writer.rows();
         self.manifest.losses = self.intake.inner().kept.losses.clone();
@@ -153,7 +153,7 @@ impl Recorder {
         }
         let now = watch::now();
         self.manifest.ended_ns = Some(now.realtime_ns);
-        self.manifest.clock.pairs.push(manifest::pair(now));
+        self.manifest.clock.pairs.push(now);
         let dropped = ended.unreported + refused + self.writer.dropped_rows();
         if dropped > 0 {
             let (start, end) =
