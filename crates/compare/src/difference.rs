@@ -50,10 +50,14 @@ impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => write!(f, "nothing to compare"),
-            Self::Requests(count) => write!(f, "{count} requests beyond it, of {BEYOND} needed"),
-            Self::Blocks(count) => write!(f, "all beyond it in {count} blocks of time, of {BLOCKS} needed"),
-            Self::Misses(count) => write!(f, "misses in {count} blocks of time, of {MISSED_BLOCKS} needed"),
-            Self::Stretches(count) => write!(f, "{count} independent stretches, of {STRETCHES} needed"),
+            Self::Requests(count) => write!(f, "only {count} slower requests, {BEYOND} needed"),
+            Self::Blocks(count) => {
+                write!(f, "slower requests in only {count} blocks of time, {BLOCKS} needed")
+            }
+            Self::Misses(count) => write!(f, "misses in only {count} blocks of time, {MISSED_BLOCKS} needed"),
+            Self::Stretches(count) => {
+                write!(f, "only {count} independent stretches of time, {STRETCHES} needed")
+            }
         }
     }
 }
