@@ -61,7 +61,7 @@ fn a_piece_of_advice_is_followed_and_measured() {
     };
     let rule = advice.iter().find(is_told).unwrap_or_else(|| panic!("no rule of {advice:?} in\n{told}"));
     assert!(rule["changes"][0]["target"].is_object(), "{rule}");
-    for part in ["STEP   RECORDS/S", "After 1 step(s)", "Bytes of records a second", "0 out of the box"] {
+    for part in ["STEP   RECORDS/S", "After 1 step(s)", "Record bytes per second", "0 out of the box"] {
         assert!(told.contains(part), "{part} in\n{told}");
     }
 

@@ -70,7 +70,7 @@ pub fn write_text(out: impl Write, look: &Style, advised: &AdviceReport) -> io::
     let mut text = TextWriter::new(out, look);
     writeln!(text.out, "{}", look.heading(&escape(&title(advised))))?;
     if advised.advice.given.is_empty() {
-        writeln!(text.out, "\nNothing that is known calls for a change")?;
+        writeln!(text.out, "\nNo rule advises a change")?;
     }
     for (layer, given) in advised.by_layer() {
         text.heading(&capital(layer.as_str()))?;
@@ -78,12 +78,12 @@ pub fn write_text(out: impl Write, look: &Style, advised: &AdviceReport) -> io::
     }
     views::write_text(&mut text, &advised.views)?;
     if !advised.advice.missing.is_empty() {
-        text.heading("Not known")?;
+        text.heading("Unknown inputs")?;
     }
     for missing in &advised.advice.missing {
         let rules = missing.rules.len() as u64;
         let who = if advised.all { missing.rules.join(", ") } else { format_count_of(rules, "rule") };
-        text.bullet(&format!("{}: {} ({who} cannot tell)", missing.input, missing.why))?;
+        text.bullet(&format!("{}: {} (not evaluated: {who})", missing.input, missing.why))?;
     }
     if advised.all {
         text.heading("Rules that have nothing to advise")?;
@@ -127,7 +127,7 @@ fn one<W: Write>(
         let label = match at {
             0 => "change",
             _ if change.together => "and",
-            _ => "or, and",
+            _ => "and/or",
         };
         labelled(text, label, &describe_change(change))?;
     }
@@ -169,7 +169,7 @@ pub fn explain_rule(
         }
         Some(Err(NoAdvice::Silent(why))) => labelled(text, "here", &format!("nothing to advise: {why}"))?,
         Some(Err(NoAdvice::NotKnown { input, why })) => {
-            labelled(text, "here", &format!("cannot tell: {input} is not known: {why}"))?;
+            labelled(text, "here", &format!("not evaluated: {input} is not known: {why}"))?;
         }
         None => {}
     }

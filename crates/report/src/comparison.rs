@@ -49,13 +49,13 @@ impl ComparisonReport {
         if once > 0 && configurations.len() > 1 {
             let of = if once == configurations.len() { "each configuration" } else { "some configurations" };
             cautions.push(format!(
-                "{of} ran once: intervals tell what is chance within these runs, not how runs of the same configuration differ"
+                "{of} ran once: intervals cover variation within a run, not between runs of the same configuration"
             ));
         }
         let tested = self.comparison.differences.iter().filter(|one| one.interval.is_some()).count();
         if tested >= MANY {
             cautions.push(format!(
-                "of {tested} comparisons of equals about {} would differ by chance",
+                "{tested} differences were tested: about {} would appear by chance if all configurations were equal",
                 (tested as f64 * (1.0 - compare::CONFIDENCE)).round()
             ));
         }

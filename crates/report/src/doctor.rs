@@ -114,7 +114,7 @@ impl<W: Write> Text<W> {
     fn hooks(&mut self, hooks: &[Hook]) -> io::Result<()> {
         let missing = hooks.iter().filter(|hook| hook.missing.is_some()).count();
         let count =
-            if missing == 0 { String::new() } else { format!(" ({missing} of {} cannot be)", hooks.len()) };
+            if missing == 0 { String::new() } else { format!(" ({missing} of {} unavailable)", hooks.len()) };
         self.0.heading(&format!("What will be watched{count}"))?;
         let width = hooks.iter().map(|hook| hook.purpose.chars().count()).max().unwrap_or(0);
         let mut before = None;

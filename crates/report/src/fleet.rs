@@ -168,7 +168,7 @@ fn write_heading(out: &mut impl Write, fleet: &Fleet) -> io::Result<()> {
     for (cluster, brokers) in &fleet.too_small {
         let brokers = format_count_of(*brokers as u64, "broker");
         let cluster = escape(cluster);
-        writeln!(out, "cluster {cluster}: {brokers}: of fewer than {MIN_BROKERS} nobody is the odd one")?;
+        writeln!(out, "cluster {cluster}: {brokers}, too few to compare: at least {MIN_BROKERS} needed")?;
     }
     let compared = fleet.brokers.iter().filter(|broker| !fleet.too_small.contains_key(&broker.name.cluster));
     let compared = format_count_of(compared.count() as u64, "broker");

@@ -74,6 +74,6 @@ impl Style {
 
     /// The flag that shows all of what was left out.
     pub(crate) fn how_to_see_all(&self) -> &'static str {
-        if self.wide { "" } else { " (--wide tells all)" }
+        if self.wide { "" } else { " (--wide shows all)" }
     }
 }

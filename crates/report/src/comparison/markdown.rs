@@ -18,7 +18,7 @@ pub fn write_markdown(out: &mut dyn Write, compared: &ComparisonReport) -> io::R
     writeln!(out, "# Did the change help?\n")?;
     writeln!(
         out,
-        "{}; the base is {}; who took {} or longer missed the objective.\n",
+        "{}; the base is {}; a request of {} or longer misses the objective.\n",
         code(&compared.of_what()),
         code(compared.base()),
         comparison.slo

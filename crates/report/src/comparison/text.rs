@@ -55,8 +55,9 @@ impl<'a> Text<'a> {
         let count = format_count_of(self.configurations().len() as u64, "configuration");
         let (base, slo) = (self.compared.base(), self.compared.comparison.slo);
         let what = self.compared.of_what();
-        let sentence =
-            format!("{what} in {count}; the base is {base}; who took {slo} or longer missed the objective");
+        let sentence = format!(
+            "{what} in {count}; the base is {base}; a request of {slo} or longer misses the objective"
+        );
         self.text.wrapped("", (0, 0), &sentence, None)
     }
 
@@ -139,7 +140,7 @@ impl<'a> Text<'a> {
 
     fn causes(&mut self) -> io::Result<()> {
         let columns = vec![
-            Heading::text("SLOW BECAUSE OF", figures::NAME),
+            Heading::text("CONFIGURATION", figures::NAME),
             Heading::text("CAUSE", 26),
             Heading::number("REQUESTS", 0),
             Heading::number("TIME", 8),
@@ -169,7 +170,7 @@ impl<'a> Text<'a> {
         let over_time = self.compared.comparison.over_time(CELLS);
         let Some(scale) = Scale::of(&over_time, self.text.style.colour) else { return Ok(()) };
         let cell = over_time.bucket.0 as f64 / 1e9;
-        self.text.heading(&format!("p99.9 over the time of the run, a cell is {}", seconds(cell)))?;
+        self.text.heading(&format!("p99.9 over the time of the run; each cell is {}", seconds(cell)))?;
         for (of, row) in self.configurations().iter().zip(&over_time.rows) {
             let cells: String = row.iter().map(|&cell| scale.cell(cell)).collect();
             self.row(&figures::name(&of.name, false), cells.trim_end())?;
@@ -190,8 +191,8 @@ impl<'a> Text<'a> {
             |figure| self.configurations().iter().filter_map(|of| of.figures.of(figure)).fold(0.0, f64::max);
         // How much a request carries may be just what was changed.
         let throughputs = [
-            (Figure::BytesPerSecond, "Bytes of records a second"),
-            (Figure::RequestsPerSecond, "Requests a second"),
+            (Figure::BytesPerSecond, "Record bytes per second"),
+            (Figure::RequestsPerSecond, "Requests per second"),
         ];
         let carrying = throughputs.into_iter().map(|(figure, heading)| (figure, heading, most_of(figure)));
         let Some((figure, heading, most)) = carrying.into_iter().find(|(_, _, most)| *most > 0.0) else {

@@ -52,7 +52,7 @@ pub fn describe_chain(verdict: &Verdict) -> String {
             Cause::MemoryReclaim => words.push("freeing memory".to_owned()),
             Cause::CpuThrottled => words.push("CPU quota".to_owned()),
             Cause::RunQueue => words.push("no CPU".to_owned()),
-            Cause::Unobserved => words.push("nothing seen".to_owned()),
+            Cause::Unobserved => words.push("not observed".to_owned()),
             _ => words.push(cause.to_string()),
         }
         in_file |= matches!(cause, Cause::RollFsync | Cause::IndexPageFault | Cause::PageLock);

@@ -11,9 +11,9 @@ use crate::quantity::{format_count, format_count_of};
 pub fn describe_finding(conclusion: &Conclusion) -> String {
     let summary = &conclusion.summary;
     let Some(largest) = summary.by_cause.first() else {
-        let judged = if summary.not_judged.is_empty() { "" } else { " that is judged" };
+        let except = if summary.not_judged.is_empty() { "" } else { ", apart from intended waits" };
         let (limit, seen) = (conclusion.slower_than, format_count(summary.requests));
-        return format!("no request{judged} took {limit} or longer, of {seen} seen");
+        return format!("no request took {limit} or longer, of {seen} seen{except}");
     };
     let all = summary.by_cause.iter().map(|total| total.time).sum();
     let (unknown, known): (Vec<_>, Vec<_>) =
@@ -21,7 +21,7 @@ pub fn describe_finding(conclusion: &Conclusion) -> String {
     let mut clauses = vec![match (largest.cause, percent(largest.time, all)) {
         (Cause::Unobserved, share) => {
             let (requests, slowest) = (requests(largest), slowest(largest));
-            format!("nothing that was seen explains {share} of slow time ({requests} of {slowest})")
+            format!("{share} of slow time is unexplained ({requests} of {slowest})")
         }
         (_, share) => format!("{share} of slow time: {}", slowed(largest, &summary.by_root)),
     }];
@@ -151,12 +151,12 @@ mod tests {
         let pause = total(Cause::GcPause, 1, 1, Some("FETCH"));
         assert_eq!(
             finding(vec![open.clone(), pause], &["unobserved", "gc-pause:7:5"]),
-            "nothing that was seen explains over 99 % of slow time (12 list offsets requests of up to 343 ms); \
+            "over 99 % of slow time is unexplained (12 list offsets requests of up to 343 ms); \
              under 1 %: 1 GC pause slowed 1 fetch request to 343 ms"
         );
         assert_eq!(
             finding(vec![open], &["unobserved"]),
-            "nothing that was seen explains 100 % of slow time (12 list offsets requests of up to 343 ms)"
+            "100 % of slow time is unexplained (12 list offsets requests of up to 343 ms)"
         );
     }
 

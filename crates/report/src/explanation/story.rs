@@ -91,7 +91,7 @@ fn lines(verdict: &Verdict) -> Vec<Line> {
     let mut lines = vec![Line { at: request.arrival, text: arrived(request) }];
     lines.extend(evidence_lines(verdict));
     if let (Cause::Unobserved, Some((at, length))) = (verdict.cause, longest_gap(verdict)) {
-        lines.push(Line { at, text: format!("from here on nothing was seen of it for {length}") });
+        lines.push(Line { at, text: format!("nothing of this request was observed for the next {length}") });
     }
     lines.extend(request.end.map(|end| Line { at: end, text: "it was answered".to_owned() }));
     // Where times are equal, causes stay before what they caused.
@@ -165,7 +165,7 @@ fn request_log(verdict: &Verdict) -> Option<String> {
     let text = format!("Kafka's request log says {total} = {parts}");
     Some(match TimesComparison::of(verdict).filter(TimesComparison::disagrees) {
         Some(TimesComparison { local, after, .. }) => format!(
-            "{text}; that disagrees: until the end of the write {} here and {} there, after it {} and {}",
+            "{text}; this disagrees: up to the end of the write {} here, {} in the log; after it {} here, {} in the log",
             local.0, local.1, after.0, after.1
         ),
         None => text,
@@ -192,7 +192,7 @@ pub(super) fn describe_agreement(agreement: &Agreement) -> Vec<String> {
     }
     if agreement.partly_seen > 0 {
         sentences.push(format!(
-            "of {} that are in the log the read, the write or the response was not seen",
+            "{} in the log: the read, the write or the response was not observed",
             format_count_of(agreement.partly_seen, "request")
         ));
     }
@@ -202,10 +202,10 @@ pub(super) fn describe_agreement(agreement: &Agreement) -> Vec<String> {
 fn describe_differences(what: &str, differences: &Differences) -> Option<String> {
     let [least, median, most] = [0.01, 0.5, 0.99].map(|share| differences.quantile(share));
     Some(format!(
-        "{what}: {:.2} % within {TOLERANCE}; ours is longer by {} at the median, from {} to {} in 98 of 100",
+        "{what}: {:.2} % within {TOLERANCE}; difference (ours minus Kafka's): p1 {}, median {}, p99 {}",
         differences.within() * 100.0,
-        median?,
         least?,
+        median?,
         most?
     ))
 }

@@ -109,7 +109,7 @@ fn totals<W: Write>(text: &mut TextWriter<W>, conclusion: &Conclusion) -> io::Re
     if !summary.not_judged.is_empty() {
         let apis = summary.not_judged.iter().map(|(api, count)| format!("{api} {}", format_count(*count)));
         let apis = apis.collect::<Vec<_>>().join(", ");
-        writeln!(text.out, "as slow, but not judged (their waiting may be on purpose): {}", escape(&apis))?;
+        writeln!(text.out, "also slow, but excluded because their wait may be intended: {}", escape(&apis))?;
     }
     if summary.by_cause.is_empty() {
         return Ok(());
@@ -289,7 +289,7 @@ fn root_heading<W: Write>(
 
 fn root_name(total: &RootTotal) -> String {
     match total.cause {
-        Cause::Unobserved => "unobserved: nothing that was seen explains most of their time".to_owned(),
+        Cause::Unobserved => "unobserved: most of their time is unexplained".to_owned(),
         _ if total.text.is_empty() => total.root.to_string(),
         _ => total.text.clone(),
     }
@@ -343,7 +343,7 @@ fn row(style: &Style, verdict: &Verdict) -> String {
         first.map(|first| format!("{}-{}", first.topic.as_deref().unwrap_or(NONE), first.partition))
     });
     let waited = match (verdict.cause, verdict.losses.is_empty()) {
-        (Cause::Unobserved, _) => "nothing that was seen".to_owned(),
+        (Cause::Unobserved, _) => "not observed".to_owned(),
         (_, true) => format!("{} ({})", describe_chain(verdict), verdict.confidence),
         (_, false) => format!("{} ({}; near a loss)", describe_chain(verdict), verdict.confidence),
     };
@@ -364,12 +364,12 @@ fn open_questions<W: Write>(text: &mut TextWriter<W>, questions: &[Question]) ->
     if questions.is_empty() {
         return Ok(());
     }
-    text.heading("What could not be decided, and what would have told")?;
+    text.heading("What could not be decided, and what would show it")?;
     let max = if text.style.wide { usize::MAX } else { MAX_QUESTIONS };
     for Question { doubt, requests, time } in questions.iter().take(max) {
         let (stage, requests) = (story::stage_name(doubt.stage), format_count_of(*requests, "request"));
         let (what, tells) = (&doubt.what, &doubt.tells);
-        text.bullet(&format!("{stage}, {time} of {requests}: {what}. It would have told: {tells}"))?;
+        text.bullet(&format!("{stage}, {time} of {requests}: {what}. What would show it: {tells}"))?;
     }
     text.more(questions.len().saturating_sub(max))
 }
@@ -447,12 +447,12 @@ fn unobservable<W: Write>(
         return match others {
             0 => Ok(()),
             _ => text.bullet(&format!(
-                "{} could not be observed; none of it leaves a cause above open (--verbose lists it)",
+                "{} could not be observed, without effect on the causes above (--verbose shows all)",
                 format_count_of(others as u64, "thing")
             )),
         };
     }
-    let how = if all { "" } else { " (--verbose tells all)" };
+    let how = if all { "" } else { " (--verbose shows all)" };
     text.heading(&format!("What could not be observed, and why{how}"))?;
     for Unobservable { what, why } in shown {
         let why = if all { why } else { why.split("; ").next().unwrap_or(why) };
@@ -466,7 +466,7 @@ fn unobservable<W: Write>(
 
 fn lag(lag: Lag) -> String {
     format!(
-        "verdicts came {} after their requests had ended (median), 99 in a hundred within {}, the last after {}",
+        "delay from the end of a request to its verdict: median {}, p99 {}, max {}",
         lag.median, lag.p99, lag.longest
     )
 }
@@ -487,7 +487,7 @@ fn joins(joins: &JoinStats) -> Option<String> {
     }
     (found > 0).then(|| {
         format!(
-            "{} of {} found their write: {}",
+            "{} of {} matched to their write: {}",
             format_count(found),
             format_count_of(all, "produce partition"),
             ways.join(", ")

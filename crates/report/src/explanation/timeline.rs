@@ -50,7 +50,7 @@ impl<W: Write> RequestText<W> {
         }
         let found = format_count_of(self.found, "request");
         self.text.heading(&format!(
-            "{found} have this number, one a connection. The others; --client ADDRESS:PORT shows one:"
+            "{found} have this correlation ID, one per connection. To show another, add one of:"
         ))?;
         for Verdict { request, .. } in others {
             let (api, client) = (escape(request.api), request.client);
@@ -83,9 +83,9 @@ impl<W: Write> ExplanationReport for RequestText<W> {
             }
             None => writeln!(
                 self.text.out,
-                "no answered request of {} has the number {} here",
-                format_count(conclusion.summary.requests),
-                self.number
+                "no answered request has correlation ID {} ({} seen)",
+                self.number,
+                format_count_of(conclusion.summary.requests, "request")
             )?,
         }
         basis(&mut self.text, conclusion, &needed)?;
@@ -116,7 +116,7 @@ fn write<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict) -> io::Result<()
     }
     let more = verdict.stage_spans.len().saturating_sub(MAX_SPANS) as u64;
     if more > 0 {
-        writeln!(text.out, "  … and {}", format_count_of(more, "more stretch"))?;
+        writeln!(text.out, "  … and {}", format_count_of(more, "more span"))?;
     }
     evidence(text, verdict, &axis)?;
     let limits = story::limits(verdict).collect::<Vec<_>>();
@@ -132,7 +132,7 @@ fn write<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict) -> io::Result<()
 
 fn why(verdict: &Verdict) -> String {
     match verdict.cause {
-        Cause::Unobserved => "and nothing that was seen explains most of it".to_owned(),
+        Cause::Unobserved => "most of it unexplained".to_owned(),
         cause => format!("because of {cause} ({}), root {}", verdict.confidence, verdict.root),
     }
 }
@@ -159,7 +159,7 @@ fn evidence<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict, axis: &Axis) 
     if verdict.evidence.is_empty() {
         return Ok(());
     }
-    axis.head(text, "WHAT WAS SEEN OF IT")?;
+    axis.head(text, "EVIDENCE")?;
     for (depth, seen) in verdict.evidence.iter().enumerate() {
         let depth = depth.min(MAX_DEPTH);
         let label = format!("{}{}", "  ".repeat(depth), what(seen.kind));

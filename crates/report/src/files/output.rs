@@ -185,7 +185,7 @@ fn write_rest(out: &mut impl Write, totals: &FileTotals, max: usize) -> io::Resu
         writeln!(out, "… and {} more (--top N shows more)", format_count(more as u64))?;
     }
     if totals.groups.iter().any(|(key, _)| *key == GroupKey::Others) {
-        writeln!(out, "others: those beyond the limit")?;
+        writeln!(out, "others: groups beyond the limit")?;
     }
     let unknown = &totals.unknown;
     if unknown.block_requests() == 0 {
@@ -195,7 +195,7 @@ fn write_rest(out: &mut impl Write, totals: &FileTotals, max: usize) -> io::Resu
     let (read, written) = (format_bytes(unknown.block_read_bytes), format_bytes(unknown.block_written_bytes));
     writeln!(
         out,
-        "beside them {requests} of no known file (journals, metadata, other programs): {read} read, {written} written"
+        "in addition, {requests} of no known file (journals, metadata, other programs): {read} read, {written} written"
     )
 }
 

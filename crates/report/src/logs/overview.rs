@@ -122,7 +122,7 @@ impl Report for MigrationRows {
         vec![
             Col::data("queue", |row| row.nth.into()),
             Col::text("END TIME", 23, "end_ns", |row| Cell::DateTime(row.migration.end)),
-            Col::number("SINCE BEFORE", 0, "since_before_ns", |row| row.gap.map(Cell::Length).into()),
+            Col::number("SINCE PREVIOUS", 0, "since_before_ns", |row| row.gap.map(Cell::Length).into()),
             Col::text("TOPIC", 16, "topic", |row| of(row).map(|of| &*of.topic).into()),
             Col::text("PARTITION", 0, "partition", |row| of(row).map(|of| of.partition).into()),
             Col::number("BEFORE", 0, "before_bytes", |row| Cell::Count(row.migration.before_bytes)),
@@ -321,7 +321,7 @@ impl<W: Write> LogOverview<W> {
         }
         if summary.migrations.more > 0 {
             let more = format_count_of(summary.migrations.more, "migration");
-            writeln!(self.0.out, "\n{more} without a time, or beyond the limit")?;
+            writeln!(self.0.out, "\n{more} not listed: without a time, or beyond the limit")?;
         }
         Ok(())
     }
@@ -331,7 +331,7 @@ impl<W: Write> LogOverview<W> {
         rows.sort_by_key(|(_, changes)| Reverse((changes.shrinks, changes.expansions, changes.changes)));
         let shrinks = rows.iter().map(|(_, changes)| changes.shrinks).sum();
         let partitions = format_count_of(rows.len() as u64, "partition");
-        let heading = format!("In-sync replicas: of {partitions}, {}", format_count_of(shrinks, "shrink"));
+        let heading = format!("In-sync replicas: {} of {partitions}", format_count_of(shrinks, "shrink"));
         self.section(&heading, &Isr, &rows)
     }
 
@@ -341,7 +341,9 @@ impl<W: Write> LogOverview<W> {
             return Ok(());
         }
         rows.sort_by_key(|(_, times)| Reverse(times.total().sum()));
-        self.0.heading("Requests, as Kafka's request log has them (the last columns are each time's own 99th percentile)")?;
+        self.0.heading(
+            "Requests in Kafka's request log (the last columns are the p99 of each part of the time)",
+        )?;
         self.0.table(&Apis, &rows)
     }
 
@@ -376,12 +378,15 @@ impl<W: Write> LogSink for LogOverview<W> {
             self.requests(summary)?;
             let mut events: Vec<&LogEntry> = summary.events.iter().collect();
             events.sort_by_key(|event| event.at);
-            self.entries("The broker", &events, self.max_rows(), summary.more_events)?;
-            self.entries("The slowest", &summary.slowest.sorted(), usize::MAX, 0)?;
+            self.entries("Broker events", &events, self.max_rows(), summary.more_events)?;
+            self.entries("Slowest events", &summary.slowest.sorted(), usize::MAX, 0)?;
         }
         if summary.without_room > 0 {
             let count = format_count_of(summary.without_room, "line");
-            writeln!(self.0.out, "\n{count} of partitions or APIs beyond the limit, or that name none")?;
+            writeln!(
+                self.0.out,
+                "\n{count} not in the tables above: no partition or API named, or beyond the limit of rows"
+            )?;
         }
         self.0.out.flush()
     }
@@ -409,10 +414,10 @@ fn describe_queue(queue: &Queue) -> String {
     let longest = queue.with_gaps().filter_map(|(_, gap)| gap).max().unwrap_or(Nanos::ZERO);
     let order = match queue.correlation() {
         Some(_) if queue.is_serial() == Some(true) => {
-            "one after the other: the larger the file, the longer since the one before"
+            "one after the other: the larger the file, the longer the time since the one before"
         }
-        Some(_) => "whether one after the other, their ends do not say",
-        None => "too few to say whether one after the other",
+        Some(_) => "their end times do not show whether one after the other",
+        None => "too few to tell whether one after the other",
     };
     format!(
         "Tier state migration: {files} in {}, up to {longest} since the one before; {order}",

@@ -46,7 +46,7 @@ impl RequestSummary {
             ("in ", of.gaps, "place", lacks.as_str()),
             ("", of.truncated_packets, "packet", " cut short by the capture"),
             ("", of.malformed_packets, "packet", " malformed"),
-            ("", of.fragments, "IP fragment", " not looked into"),
+            ("", of.fragments, "IP fragment", " not reassembled"),
             ("", of.undecodable_frames, "frame", " unreadable"),
             ("", of.unanswered, "request", " without a response"),
             ("", of.sasl_tokens, "raw SASL token", " that belong to no request"),
@@ -56,7 +56,7 @@ impl RequestSummary {
                 "",
                 of.one_sided_connections,
                 "connection",
-                " captured on one side only: capture where both ways pass",
+                " captured in one direction only: capture where both directions pass",
             ),
         ];
         let counts = counts.into_iter().filter(|(_, count, ..)| *count > 0);

@@ -338,7 +338,7 @@ impl<W: Write> Tables<W> {
         let max = if by == GroupBy::Api { usize::MAX } else { self.max_rows() };
         let title = match by {
             GroupBy::Api => "By API, latency in ms",
-            GroupBy::Topic => "By topic, latency in ms; its records' bytes",
+            GroupBy::Topic => "By topic, latency in ms and bytes of records",
             GroupBy::Client => "By client, latency in ms",
             GroupBy::Connection => "By connection, latency in ms",
         };
@@ -357,7 +357,7 @@ impl<W: Write> Tables<W> {
 
     fn producers(&mut self, groups: &Groups) -> io::Result<()> {
         let (wide, max) = (self.0.style.wide, self.max_rows());
-        let title = "Batches by producer: mean and percentiles of records and bytes in one; mean partitions a request";
+        let title = "Batches by producer: records and bytes per batch (mean, percentiles); mean partitions per request";
         let rows = groups.producers.get(..max).unwrap_or(&groups.producers);
         let more = groups.producers.len() - rows.len();
         let has_others = groups.producers.iter().any(|(producer, _)| producer.client.is_none());
@@ -387,7 +387,7 @@ impl<W: Write> Tables<W> {
         let max = format_count(max as u64);
         writeln!(
             self.0.out,
-            "{:INDENT$}others: those beyond the limit ({max} an API, twice as many in all)",
+            "{:INDENT$}others: groups beyond the limit ({max} per API, twice that in total)",
             ""
         )
     }
@@ -402,11 +402,11 @@ impl<W: Write> Tables<W> {
             ),
             (
                 any(|kind, _| kind.hold == Some(IntendedWait::LongPoll)),
-                "long poll: the fetch waited for data, and none came, or less than it wanted",
+                "long poll: the fetch waited for data and got none, or less than fetch.min.bytes",
             ),
             (
                 any(|kind, _| kind.hold.is_none() && kind.api == model::api_key::name(model::api_key::FETCH)),
-                "FETCH brought data; its wait for them is left out where packets tell when they were produced",
+                "FETCH: returned data; the wait for it is left out where packets show when it was produced",
             ),
             (
                 any(|kind, _| kind.hold == Some(IntendedWait::Rebalance)),
