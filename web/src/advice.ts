@@ -8,8 +8,8 @@ import { counted, length } from "./format";
 export function advice(advice: Advice): HTMLElement[] {
   const { layers, missing, silent } = advice;
   const given = layers.map(({ layer, given }) => h("div", { class: "layer" }, h("h3", {}, capital(layer)), ...given.map(one)));
-  const nothing = h("p", { class: "none" }, "Nothing that is known calls for a change.");
-  const unknown = list("Not known, so that rules that need it are silent", missing.map(({ input, why, rules }) => item(input, `${why} (${counted(rules.length, "rule")})`)));
+  const nothing = h("p", { class: "none" }, "No rule advises a change.");
+  const unknown = list("Unknown inputs; rules that need them were not evaluated", missing.map(({ input, why, rules }) => item(input, `${why} (${counted(rules.length, "rule")})`)));
   const quiet = list("Rules that have nothing to advise", silent.map(({ rule, why }) => item(rule, why)));
   return [...(given.length > 0 ? given : [nothing]), unknown, quiet].filter((part) => part !== null);
 }
@@ -29,7 +29,7 @@ function one(given: Recommendation): HTMLElement {
     { class: "advice", "data-rule": given.rule },
     h("h4", {}, `${given.rank}. ${given.rule} `, h("span", { class: given.cost_ns === null ? "free" : "cost" }, cost)),
     h("dl", {}, ...rows.flatMap(([name, about]) => [h("dt", {}, name), h("dd", {}, ...about)])),
-    h("details", {}, h("summary", {}, "When the rule speaks, and where it comes from"), h("p", {}, `${given.condition}.`), h("p", {}, given.source)),
+    h("details", {}, h("summary", {}, "When the rule applies, and its source"), h("p", {}, `${given.condition}.`), h("p", {}, given.source)),
   );
 }
 

@@ -31,17 +31,17 @@ export function comparePage(page: Page, comparison: Comparison, turn: () => void
     h("button", { type: "button", class: "theme", title: "Dark or light (t)", click: turn }, "◐", h("span", { class: "hidden" }, "Dark or light")),
     h("p", { class: "keys" }, "← → ↑ ↓ a cell of the map · t theme"),
   );
-  return [header, h("main", {}, ...sections(comparison, shows)), h("footer", {}, `${page.written_by}. This page is one file and asks nothing of any network.`)];
+  return [header, h("main", {}, ...sections(comparison, shows)), h("footer", {}, `${page.written_by}. This page is one file and makes no network requests.`)];
 }
 
 function sections(comparison: Comparison, shows: Shows): HTMLElement[] {
   const { summary } = comparison;
   return [
     story(comparison),
-    section("heat", "p99.9 over the time of the run", "One row a configuration, its runs laid on one another, one scale for all. Of cells with fewer than a thousand requests it is the slowest.", heatrows(comparison)),
+    section("heat", "p99.9 over the time of the run", "One row per configuration, with its runs overlaid, on one scale. A cell with fewer than 1,000 requests shows its slowest request.", heatrows(comparison)),
     section("steps", "Step by step", `Bars with ${Math.round(100 * summary.confidence)} % intervals; each dot is one run.`, bars(comparison)),
-    section("differences", "Differences", `To ${summary.base}, with ${Math.round(100 * summary.confidence)} % intervals. No difference: the interval holds zero.`, ...comparison.configurations.slice(1).map((one) => differences(comparison, one))),
-    section("causes", "What slow requests waited for", `Requests of ${chosen(summary.slo_ns)} or longer: their time in each minute of the run.`, causes(comparison)),
+    section("differences", "Differences", `From ${summary.base}, with ${Math.round(100 * summary.confidence)} % intervals. No difference: the interval contains zero.`, ...comparison.configurations.slice(1).map((one) => differences(comparison, one))),
+    section("causes", "What slow requests waited for", `Requests of ${chosen(summary.slo_ns)} or longer: their time per minute of the run.`, causes(comparison)),
     section("runs", "Runs", "", runs(comparison, shows)),
     section("basis", "What this rests on", "", basis(comparison)),
   ];
@@ -147,7 +147,7 @@ function runs({ configurations }: Comparison, shows: Shows): HTMLElement {
 
 function basis({ configurations, summary }: Comparison): HTMLElement {
   const together = Math.max(...configurations.flatMap((one) => one.runs.map((run) => (run.blocks_drawn_together * run.block_ns) / 1e9)));
-  const method = `Intervals: ${count(summary.draws)} draws of blocks of time (up to ${together} s together, as long as a run depends on its past), and of whole runs where there are several; the same each time.`;
+  const method = `Intervals: ${count(summary.draws)} bootstrap resamples of blocks of time (up to ${together} s, as long as a run is autocorrelated), and of whole runs where there are several; the same for each report.`;
   return h("ul", {}, ...[method, ...summary.notes].map((note) => h("li", {}, note)));
 }
 

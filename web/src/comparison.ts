@@ -79,7 +79,7 @@ export interface Summary {
 /** Names for people, in the order of figures. */
 export const FIGURES: [Figure, string][] = [
   ["requests_per_s", "requests/s"],
-  ["record_bytes_per_s", "bytes of records/s"],
+  ["record_bytes_per_s", "record bytes/s"],
   ["latency_p50_ns", "p50"],
   ["latency_p90_ns", "p90"],
   ["latency_p99_ns", "p99"],

@@ -46,7 +46,7 @@ export function read(): Page {
   const element = document.getElementById("page-data");
   const page = JSON.parse(element?.textContent ?? "{}") as Page;
   if (page.format !== "brokerscope-page" || page.version !== 3) {
-    throw new Error("this page's data is not of the version that its script reads");
+    throw new Error("the page's data and its script are of different versions: write the page again with brokerscope report");
   }
   return page;
 }

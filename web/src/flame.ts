@@ -21,7 +21,7 @@ export function flame(recording: Recording, state: State, which: "on_cpu" | "off
   const stacks = recording.flames[which];
   const figure = h("figure", { class: "flame", id: which });
   if (stacks.stacks.length === 0) {
-    figure.append(h("h3", {}, title), h("p", { class: "none" }, "Nothing of this was seen."));
+    figure.append(h("h3", {}, title), h("p", { class: "none" }, "No samples."));
     return figure;
   }
   let path: string[] = [];

@@ -26,9 +26,9 @@ export function heatmap(charts: Charts, recording: Recording): HTMLElement {
   const byNumber = [...latency.apis].sort((a, b) => b.requests - a.requests);
   const holder = h("div", {});
   const choose = h("select", { "aria-label": "API", change: () => show() });
-  choose.append(h("option", { value: "" }, "all APIs, without waits that were asked for"));
+  choose.append(h("option", { value: "" }, "all APIs, without intended waits"));
   for (const [at, api] of byNumber.entries()) {
-    choose.append(h("option", { value: at }, `${api.api}${api.intended_wait ? ", waiting as asked" : ""} (${count(api.requests)})`));
+    choose.append(h("option", { value: at }, `${api.api}${api.intended_wait ? ", intended wait" : ""} (${count(api.requests)})`));
   }
   const produce = byNumber.findIndex((api) => api.api === "PRODUCE" && !api.intended_wait);
   choose.value = produce >= 0 ? String(produce) : "";
@@ -74,7 +74,7 @@ export function heatmap(charts: Charts, recording: Recording): HTMLElement {
     const quantile = (share: number) => times.map((_, bucket) => quantileOf(counts.cells.get(bucket), share, upper));
     return charts.row({
       title: "Latency",
-      unit: `how many requests took how long; dashed: slow from ${plain(slow.slower_than_ns)} on`,
+      unit: `requests by latency; dashed: slow at ${plain(slow.slower_than_ns)} or longer`,
       height: 260,
       times,
       lines: [

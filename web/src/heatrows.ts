@@ -15,7 +15,7 @@ const AXIS = 34;
 export function heatrows(comparison: Comparison): HTMLElement {
   const { over_time: rows } = comparison;
   const values = rows.flatMap((row) => row.cells.filter((cell): cell is number => cell !== null));
-  if (values.length === 0) return h("p", { class: "none" }, "Nothing was answered.");
+  if (values.length === 0) return h("p", { class: "none" }, "No request was answered.");
   const [lowest, highest] = [Math.max(1, Math.min(...values)), Math.max(1, ...values)];
   const level = (value: number): number => {
     const share = highest / lowest < 1.01 ? 0 : Math.log(value / lowest) / Math.log(highest / lowest);
@@ -56,7 +56,7 @@ export function heatrows(comparison: Comparison): HTMLElement {
       svg.append(s("line", { class: "tick", x1: here, x2: here, y1: bottom, y2: bottom + 4 }));
       svg.append(s("text", { class: "tick", x: here, y: bottom + 16, "text-anchor": tick === 0 ? "start" : here > width - 30 ? "end" : "middle" }, seconds(tick)));
     }
-    svg.append(s("text", { class: "tick", x: gutter, y: bottom + 30 }, `time of the run; a cell is ${seconds(each)}`));
+    svg.append(s("text", { class: "tick", x: gutter, y: bottom + 30 }, `time of the run; each cell is ${seconds(each)}`));
     place = (row, cell) => [x(cell), y(row), x(cell + 1) - x(cell)];
     frame = s("rect", { class: "cursor", visibility: "hidden" });
     svg.append(frame);

@@ -56,15 +56,15 @@ function show(): void {
       section("time", "Over time", "Drag across any chart to select a stretch of time: everything on the page follows. Times are UTC.", heatmap(charts, recording), slowTime(charts, recording, state), commits(charts, recording), ...devices(charts, recording), threads(charts, recording, state)),
       section("request", "One slow request", "Every stage, wait and device request of it on one axis of time; what its threads and others did meanwhile.", one.element),
       section("requests", "Slow requests", "", list.element),
-      section("roots", "Root events and their victims", "One commit, one collection, one slow write: what all of its victims share.", roots(recording, rows, state, clock)),
-      recording.advice ? section("advice", "Advice", "What cost slow requests the most comes first. Nothing is advised without evidence; the comparison shows whether it helped.", ...advice(recording.advice)) : null,
-      section("partitions", "Topics × partitions", "By number; stronger where more requests were slow.", partitionGrid(recording, state), partitions(recording, state)),
+      section("roots", "Root events and their victims", "One commit, collection or slow write, and the requests that waited for it.", roots(recording, rows, state, clock)),
+      recording.advice ? section("advice", "Advice", "The costliest first, each with its evidence; the comparison under “verify” shows whether it helped.", ...advice(recording.advice)) : null,
+      section("partitions", "Topics × partitions", "One cell per partition; stronger colour: more slow requests.", partitionGrid(recording, state), partitions(recording, state)),
       section("host", "Host", "What the kernel counts, once a second.", host(charts, recording)),
       section("flames", "Where threads spent their time", "Outermost function on top; click a frame to zoom, the frame above it to go back.", flame(recording, state, "on_cpu", "On CPU"), flame(recording, state, "off_cpu", "Off CPU")),
       section("files", "Files", "", files(recording, state)),
       section("basis", "What this rests on", "", ...basis(recording, clock)),
     ),
-    h("footer", {}, `${page.written_by}. This page is one file and asks nothing of any network.`),
+    h("footer", {}, `${page.written_by}. This page is one file and makes no network requests.`),
   );
   const step = (by: number): void => {
     const told = list.within().filter((row) => recording.requests.some((detail) => detail.id === row.id));
@@ -109,7 +109,7 @@ function header(page: Page, recording: Recording, clock: Clock): HTMLElement {
     search,
     chosen,
     h("button", { type: "button", class: "theme", title: "Dark or light (t)", click: turn }, "◐", h("span", { class: "hidden" }, "Dark or light")),
-    h("p", { class: "keys" }, "/ search · j k next, previous request · ← → move the selection · z zoom · Esc all · t theme"),
+    h("p", { class: "keys" }, "/ search · j k next, previous request · ← → move the selection · z zoom · Esc clear · t theme"),
   );
 }
 

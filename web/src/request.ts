@@ -45,7 +45,7 @@ function head(detail: Detail, clock: Clock): HTMLElement {
     ["partitions", detail.partitions.map(([name, bytes]) => `${name} (${size(Number(bytes))})`).join(" ")],
     ["cause", detail.chain.join(" ← ") || detail.cause],
     ["root", detail.root],
-    ["joined", detail.confidence],
+    ["confidence", detail.confidence],
   ];
   const list = h("dl", { class: "facts" });
   for (const [name, value] of facts) if (value) list.append(h("div", {}, h("dt", {}, name), h("dd", {}, value)));
@@ -70,9 +70,9 @@ function notes(detail: Detail): HTMLElement {
   const list = h("div", { class: "notes" }, h("details", { open: document.documentElement.dataset["printing"] !== undefined }, h("summary", {}, "The evidence in words"), evidenceList(detail)));
   for (const advice of detail.advice) list.append(h("p", {}, h("b", {}, "To change: "), advice));
   for (const { stage, what, tells } of detail.doubts) {
-    list.append(h("p", { class: "note" }, h("b", {}, "Not decided: "), `${what} (${stage.replaceAll("_", " ")}). What would have told: ${tells}.`));
+    list.append(h("p", { class: "note" }, h("b", {}, "Not decided: "), `${what} (${stage.replaceAll("_", " ")}). What would show it: ${tells}.`));
   }
-  if (detail.cut) list.append(h("p", { class: "note" }, "More happened around it than there was room for: threads or requests to devices are missing here."));
+  if (detail.cut) list.append(h("p", { class: "note" }, "Some threads or block requests around it are not shown: there were too many."));
   for (const loss of detail.losses) list.append(h("p", { class: "note" }, `Lost near it: ${loss}`));
   return list;
 }

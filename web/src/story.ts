@@ -58,11 +58,11 @@ export function basis(recording: Recording, clock: Clock): HTMLElement[] {
     list("Lost", lost.length > 0 ? lost.map(([kind, number]) => item(`${count(number)} ${kind}`)) : [item("nothing")]),
     list("When", losses.slice(0, 50).map((loss) => item(`${clock.time(loss.start_ns)} – ${clock.time(loss.end_ns)}: ${count(loss.count)} ${loss.kind} ${loss.detail}`))),
     list("What could not be observed, and why", unobservable.map(({ what, why }) => item(h("b", {}, what), `: ${why}`))),
-    list("How produce partitions found their writes", found.map((text) => item(text))),
-    list("As slow, but not judged: their waiting may be on purpose", unjudged.map((text) => item(text))),
-    list("To know", notes.map((note) => item(note))),
-    list("The input", about.facts.map(([name = "", value = ""]) => item(h("b", {}, name), ` ${value}`))),
+    list("How produce partitions were matched to their writes", found.map((text) => item(text))),
+    list("Also slow, but excluded because their wait may be intended", unjudged.map((text) => item(text))),
+    list("Notes", notes.map((note) => item(note))),
+    list("Input", about.facts.map(([name = "", value = ""]) => item(h("b", {}, name), ` ${value}`))),
   ];
-  const plan = h("details", {}, h("summary", {}, "What was to be seen, and by which means"), h("ul", {}, ...about.plan.map(([what = "", how = ""]) => item(h("b", {}, what), `: ${how}`))));
+  const plan = h("details", {}, h("summary", {}, "Event sources, and how each was observed"), h("ul", {}, ...about.plan.map(([what = "", how = ""]) => item(h("b", {}, what), `: ${how}`))));
   return [...parts.filter((part) => part !== null), ...(about.plan.length > 0 ? [plan] : [])];
 }

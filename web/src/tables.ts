@@ -53,7 +53,7 @@ function table<T>(caption: string, columns: Column<T>[], rows: () => T[], more: 
     element.dataset["rows"] = String(all.length);
     const left = all.length - shown;
     const button = h("button", { type: "button", click: () => ((shown += 500), show()) }, "show more");
-    foot.replaceChildren(all.length === 0 ? "Nothing of this in the selection." : "", ...(left > 0 ? [`${counted(left, "more row")} `, button] : []));
+    foot.replaceChildren(all.length === 0 ? "No rows in the selection." : "", ...(left > 0 ? [`${counted(left, "more row")} `, button] : []));
   };
   return { element, show };
 }
@@ -81,11 +81,11 @@ export function roots(recording: Recording, rows: Row[], state: State, clock: Cl
   const all = recording.slow.by_root.reduce((sum, root) => sum + root.time_ns, 0);
   const columns: Column<Root>[] = [
     { title: "Root", value: (root) => root.root },
-    { title: "What it was", value: (root) => root.text },
+    { title: "Event", value: (root) => root.text },
     { title: "From", value: (root) => (root.start_ns === null ? "" : clock.time(root.start_ns)), sort: (root) => root.start_ns ?? 0 },
     { title: "Victims", value: (root) => count(root.requests), number: true, sort: (root) => root.requests },
-    { title: "Their time", value: (root) => length(root.time_ns), number: true, sort: (root) => root.time_ns },
-    { title: "of all", value: (root) => percent(root.time_ns / Math.max(1, all)), number: true },
+    { title: "Victims' time", value: (root) => length(root.time_ns), number: true, sort: (root) => root.time_ns },
+    { title: "Share of all", value: (root) => percent(root.time_ns / Math.max(1, all)), number: true },
     { title: "Slowest", value: (root) => length(root.slowest_ns), number: true, sort: (root) => root.slowest_ns },
   ];
   const within = (): Root[] => recording.slow.by_root.filter((root) => counts.has(root.root));
@@ -173,7 +173,7 @@ export function partitions(recording: Recording, state: State): HTMLElement {
     { title: "Partition", value: (row) => row.name },
     { title: "Requests", value: (row) => count(at(0)(row)), number: true, sort: at(0) },
     { title: "Slow", value: (row) => count(at(1)(row)), number: true, sort: at(1) },
-    { title: "of them", value: (row) => percent(at(1)(row) / Math.max(1, at(0)(row))), number: true, sort: (row) => at(1)(row) / Math.max(1, at(0)(row)) },
+    { title: "Slow share", value: (row) => percent(at(1)(row) / Math.max(1, at(0)(row))), number: true, sort: (row) => at(1)(row) / Math.max(1, at(0)(row)) },
     { title: "Bytes", value: (row) => size(at(2)(row)), number: true, sort: at(2) },
     { title: "Mean latency", value: (row) => length((at(3)(row) * 1e3) / Math.max(1, at(0)(row))), number: true, sort: (row) => at(3)(row) / Math.max(1, at(0)(row)) },
     { title: "Slowest", value: (row) => length(at(4)(row) * 1e3), number: true, sort: at(4) },
@@ -190,7 +190,7 @@ export function files(recording: Recording, state: State): HTMLElement {
     { title: "Operations", value: (row) => count(at(0)(row)), number: true, sort: at(0) },
     { title: "Written", value: (row) => size(at(1)(row)), number: true, sort: at(1) },
     { title: "Read", value: (row) => size(at(2)(row)), number: true, sort: at(2) },
-    { title: "from disk", value: (row) => size(at(3)(row)), number: true, sort: at(3) },
+    { title: "Read from disk", value: (row) => size(at(3)(row)), number: true, sort: at(3) },
     { title: "Time", value: (row) => length(at(4)(row) * 1e3), number: true, sort: at(4) },
     { title: "Longest", value: (row) => length(at(5)(row) * 1e3), number: true, sort: at(5) },
   ];

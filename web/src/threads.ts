@@ -62,7 +62,7 @@ export function threads(charts: Charts, recording: Recording, state: State): HTM
   };
   const strip = charts.row({
     title: seen.length > SHOWN ? `Threads: the busiest ${SHOWN} of ${seen.length}` : "Threads",
-    unit: "shares of each one's time; blank: not seen",
+    unit: "share of each thread's time; blank: not observed",
     height: shown.length * ROW + 28,
     times: Array.from({ length: recording.buckets }, (_, at) => (at + 0.5) * seconds),
     lines: [],

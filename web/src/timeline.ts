@@ -49,7 +49,7 @@ export function slowTime(charts: Charts, recording: Recording, state: State): HT
       tell: (seconds) => {
         const bucket = Math.floor((seconds * 1e9) / recording.bucket_ns);
         const cell = cells.find((one) => one[0] === bucket);
-        if (!cell) return "nothing slow";
+        if (!cell) return "no slow request";
         const told = names.flatMap((name, at) => ((cell[at + 1] ?? 0) > 0 ? [`${name} ${length((cell[at + 1] ?? 0) * 1e3)}`] : []));
         return told.join(" · ");
       },
@@ -82,7 +82,7 @@ export function commits(charts: Charts, recording: Recording): HTMLElement | nul
   };
   return charts.row({
     title: "Journal commits",
-    unit: "a bar from begin to end, as high as long",
+    unit: "each bar spans one commit; its height is the duration",
     height: 80,
     times: middles(recording),
     lines: [],
@@ -113,10 +113,10 @@ export function devices(charts: Charts, recording: Recording): HTMLElement[] {
     const util = recording.figures.find((one) => one.scope === "device" && one.name === device && one.metric === "util_ratio");
     const [slowest, service] = [kindColour("off-cpu"), kindColour("block-io")];
     return [
-      ...(util ? [figureRow(charts, times, util, `${device} %util`, "share of the time with a request in it")] : []),
+      ...(util ? [figureRow(charts, times, util, `${device} %util`, "share of the time with a request in flight")] : []),
       charts.row({
         title: `${device} IOPS`,
-        unit: "block requests a second",
+        unit: "block requests per second",
         height: 64,
         times,
         lines: [{ label: "requests/s", colour: blue, fill: `${blue}33`, values: of((cell) => number(cell) / seconds), bars: true }],

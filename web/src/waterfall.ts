@@ -95,7 +95,7 @@ function lanesOf(recording: Recording, detail: Detail): Lane[] {
     const text = `${commit.device}: commit of transaction ${commit.transaction}, ${length(commit.end_ns - commit.start_ns)}${phases ? ` (${phases})` : ""}`;
     lanes.push({ title: `commit ${commit.device}`, about: "", bars: [{ kind: "commit", start: commit.start_ns, end: commit.end_ns, label: `transaction ${commit.transaction}${phases ? ` · ${phases}` : ""}`, text }] });
   }
-  if (detail.block_ios.length > 0) lanes.push({ title: "block requests", about: "pale: before the driver", bars: spansOf(recording, detail.block_ios).map(bar) });
+  if (detail.block_ios.length > 0) lanes.push({ title: "block requests", about: "pale: queued before the driver", bars: spansOf(recording, detail.block_ios).map(bar) });
   if (detail.others.length > 0) lanes.push({ title: "JVM, kernel", about: "", bars: spansOf(recording, detail.others).map(bar) });
   if (others.length > 0) lanes.push({ title: `Other threads${others.length > OTHERS ? `, the busiest ${OTHERS} of ${others.length}` : ""}`, about: "", bars: [], heading: true });
   for (const thread of others.slice(0, OTHERS)) lanes.push({ title: `${short(thread.thread)} ${thread.tid}`, about: "", bars: spansOf(recording, thread.spans).map(bar) });

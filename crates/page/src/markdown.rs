@@ -37,11 +37,7 @@ fn note(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     list(out, "Lost", lost.map(|(kind, count)| format!("{} {kind}", format_count(*count))))?;
     let unseen = recording.unobservable.iter().map(|one| format!("{}: {}", one.what, code(&one.why)));
     list(out, "What could not be observed", unseen)?;
-    list(
-        out,
-        "The input",
-        recording.about.facts.iter().map(|(name, value)| format!("{name}: {}", code(value))),
-    )
+    list(out, "Input", recording.about.facts.iter().map(|(name, value)| format!("{name}: {}", code(value))))
 }
 
 fn list(out: &mut dyn Write, title: &str, items: impl Iterator<Item = String>) -> io::Result<()> {
@@ -66,7 +62,7 @@ fn advice(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     let missing = advice.missing.iter().map(|missing| format!("{}: {}", missing.input, code(&missing.why)));
     let mut missing = missing.peekable();
     if missing.peek().is_some() {
-        writeln!(out, "\nNot known, so that rules that need it are silent:\n")?;
+        writeln!(out, "\nUnknown inputs; rules that need them were not evaluated:\n")?;
         missing.try_for_each(|missing| writeln!(out, "- {missing}"))?;
     }
     Ok(())
@@ -91,7 +87,7 @@ fn roots(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     }
     writeln!(
         out,
-        "\n## Root events\n\n| root | what it was | victims | their time | slowest |\n|---|---|--:|--:|--:|"
+        "\n## Root events\n\n| root | event | victims | victims' time | slowest |\n|---|---|--:|--:|--:|"
     )?;
     for root in recording.slow.by_root.iter().take(ROOTS) {
         let (time, slowest) = (Nanos(root.time_ns), Nanos(root.slowest_ns));
@@ -107,7 +103,7 @@ fn requests(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     }
     writeln!(
         out,
-        "\n## The slowest requests\n\n| request | client | latency | way to the cause |\n|---|---|--:|---|"
+        "\n## Slowest requests\n\n| request | client | latency | chain to the cause |\n|---|---|--:|---|"
     )?;
     for one in recording.requests.iter().take(REQUESTS) {
         let client = cell(one.client_id.as_deref().unwrap_or(&one.client));

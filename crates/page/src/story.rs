@@ -52,9 +52,9 @@ pub(super) fn tell(summary: &Summary, slow: &SlowData, latency: &LatencyData) ->
 fn headline(summary: &Summary, slow: &SlowData) -> String {
     let limit = Nanos(slow.slower_than_ns);
     if summary.slow == 0 {
-        let judged = if summary.not_judged.is_empty() { "" } else { " that is judged" };
+        let except = if summary.not_judged.is_empty() { "" } else { ", apart from intended waits" };
         return format!(
-            "No request{judged} took {limit} or longer, of {} seen.",
+            "No request took {limit} or longer, of {} seen{except}.",
             format_count(summary.requests)
         );
     }
@@ -75,11 +75,11 @@ fn why(summary: &Summary) -> Vec<Why> {
         let requests = format_count_of(total.requests, "request");
         let text = match total.cause {
             Cause::Unobserved => format!(
-                "{share:.0} % of the slow requests' time ({}, {requests}) is of requests that nothing that was seen explains.",
+                "{share:.0} % of the slow requests' time ({}, {requests}) is unexplained.",
                 total.time
             ),
             cause => format!(
-                "{share:.0} % of the slow requests' time ({}) is of {requests} slowed by {cause}, in {}.",
+                "{share:.0} % of the slow requests' time ({}): {requests} slowed by {cause}, in {}.",
                 total.time,
                 format_count_of(roots, "event")
             ),

@@ -59,7 +59,7 @@ pub(super) fn of_wait(grid: &Grid, wait: &Evidence) -> Span {
         start_ns: grid.since(wait.start),
         end_ns: grid.since(wait.end),
         parted_ns: None,
-        label: "lock, concluded".to_owned(),
+        label: "lock, inferred".to_owned(),
         text: wait.text.clone(),
     }
 }
@@ -82,7 +82,7 @@ fn told(event: &Event) -> Option<(&'static str, String, String)> {
             let label = if pause.operation.is_empty() { pause.kind.as_str() } else { &pause.operation };
             let reach = pause
                 .time_to_safepoint
-                .map_or(String::new(), |reach| format!(", {reach} until all threads had stopped"));
+                .map_or(String::new(), |reach| format!(", {reach} to reach the safepoint"));
             Some(("gc", label.to_owned(), format!("{} {}{reach}", pause.kind, pause.cause)))
         }
         Event::DirtyThrottle(pause) => {
@@ -122,7 +122,7 @@ fn block_io(io: &BlockIo) -> String {
     let file = io.file.as_ref().map_or(String::new(), |file| format!(" of {file}"));
     let (flags, bytes) = (&io.flags, format_bytes(io.bytes.into()));
     let (device, service) = (&io.device, io.latency());
-    let queued = io.queue_time().map_or(String::new(), |time| format!(", {time} before the driver had it"));
+    let queued = io.queue_time().map_or(String::new(), |time| format!(", {time} queued before the driver"));
     format!(
         "{device} {flags} {bytes}{file} at sector {}: {service} in the device{queued}; by {} {}",
         io.sector, io.thread, io.tid
@@ -132,7 +132,7 @@ fn block_io(io: &BlockIo) -> String {
 /// The innermost function that is not the scheduler's own, and the way there.
 fn off_cpu(interval: &OffCpu) -> (String, String) {
     if interval.preempted {
-        return ("preempted".to_owned(), "preempted: it could have run on".to_owned());
+        return ("preempted".to_owned(), "preempted while runnable".to_owned());
     }
     let own = |frame: &&str| !frame.contains("schedule") && !frame.is_empty();
     let mut frames: Vec<&str> = interval.stack.split(';').rev().filter(own).collect();
