@@ -127,7 +127,7 @@ fn a_replay_is_shown_and_q_gives_the_terminal_back() {
     tmux.press(&["5", "t"]);
     tmux.wait_for(&["THREADS", "by role"]);
     tmux.press(&["1", "Enter"]);
-    tmux.wait_for(&["WHERE ITS TIME WENT", "WHAT WAS SEEN OF IT", "append"]);
+    tmux.wait_for(&["WHERE ITS TIME WENT", "EVIDENCE", "append"]);
     tmux.press(&["Escape"]);
     tmux.wait_for(&["PARTITION"]);
     tmux.press(&["F1"]);
@@ -160,7 +160,7 @@ fn a_replay_stands_still_and_goes_on() {
     let tmux = Tmux::brokerscope((80, 24), "", "top --from samples/journal-stall --speed 0.001 --utc");
     tmux.wait_for(&["replay ×0.001 00:00 of 00:20"]);
     tmux.press(&["p"]);
-    tmux.wait_for(&["PAUSED", "Go on"]);
+    tmux.wait_for(&["PAUSED", "Resume"]);
     // Twice as fast again and again, but not while it stands still.
     tmux.press(&["+"; 15]);
     tmux.wait_for(&["PAUSED", "×32.768 00:00"]);

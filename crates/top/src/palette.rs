@@ -87,12 +87,12 @@ pub(crate) fn look_of_stage(stage: Stage) -> (char, Color, &'static str) {
         Stage::Receive => ('R', Color::Cyan, "complete, not read yet by a network thread"),
         Stage::Queue => ('Q', Color::Yellow, "read, not taken yet by a request handler"),
         Stage::Handler => ('H', Color::Green, "the handler's work"),
-        Stage::Lock => ('L', Color::Magenta, "waiting for the partition's log"),
+        Stage::Lock => ('L', Color::Magenta, "waiting for the partition's log lock"),
         Stage::Append => ('A', Color::Red, "inside the write to the file"),
         Stage::Remote => ('F', Color::Cyan, "waiting for followers, or for data"),
         Stage::Respond => ('S', Color::Cyan, "answered, not sent yet"),
         Stage::NetworkOut => ('O', Color::Blue, "the response's bytes went out"),
-        Stage::Unobserved => ('·', Color::DarkGray, "nothing saw it"),
+        Stage::Unobserved => ('·', Color::DarkGray, "not observed"),
     }
 }
 

@@ -147,8 +147,7 @@ impl Ui {
         if listing.table().grouping.is_some() {
             listing.group(!listing.grouped);
         } else {
-            self.said =
-                Some("requests are listed one by one; 2 shows them by what they waited for".to_owned());
+            self.said = Some("requests cannot be grouped; view 2 groups them by cause".to_owned());
         }
     }
 

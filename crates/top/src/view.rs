@@ -50,11 +50,9 @@ impl View {
     /// Its name, what it lists apart and together, and what to say where that is nothing.
     pub(crate) fn declaration(self) -> (&'static str, [&'static Table; 2], &'static str) {
         match self {
-            Self::Requests => {
-                ("Requests", [&requests::ALL; 2], "no slow request yet: nothing took that long")
-            }
+            Self::Requests => ("Requests", [&requests::ALL; 2], "no slow request yet"),
             Self::Causes => {
-                ("Causes", [&causes::BY_ROOT, &causes::BY_CAUSE], "nothing has slowed a request down yet")
+                ("Causes", [&causes::BY_ROOT, &causes::BY_CAUSE], "no cause of a slow request yet")
             }
             Self::Writes => (
                 "Writes",
@@ -65,7 +63,7 @@ impl View {
             Self::Threads => (
                 "Threads",
                 [&threads::BY_THREAD, &threads::BY_ROLE],
-                "nothing was seen of the broker's threads in the last seconds",
+                "no activity of the broker's threads in the last seconds",
             ),
         }
     }

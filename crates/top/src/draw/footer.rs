@@ -40,7 +40,7 @@ fn browsing(ui: &Ui) -> Cell {
         View::Causes => "Victims",
         _ => "More",
     };
-    let pause = if ui.paused { "Go on" } else { "Pause" };
+    let pause = if ui.paused { "Resume" } else { "Pause" };
     keys(&[
         ("F1", "Help"),
         ("F3", "Search"),

@@ -141,7 +141,7 @@ fn condition(state: &State) -> Cell {
     if let Some(overhead) = state.overhead {
         let per_cent = overhead.processors * 100.0;
         let resident = format_bytes(overhead.resident_bytes);
-        parts.push((format!("own cost {per_cent:.1}% of a CPU, {resident}"), Tone::Plain));
+        parts.push((format!("overhead {per_cent:.1}% of a CPU, {resident}"), Tone::Plain));
     }
     let known = state.notes.len() + state.about.unobservable.len();
     if known > 0 {

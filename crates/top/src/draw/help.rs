@@ -12,23 +12,23 @@ use crate::state::State;
 use crate::ui::{Mode, Ui};
 
 const KEYS: [(&str, &str); 17] = [
-    ("1 … 5, Tab, ← →", "another view"),
-    ("↑ ↓ PgUp PgDn Home End", "another row; k j g G as well"),
-    ("Enter", "a request's whole chain; a root's victims; operations on a file, of a thread"),
-    ("F3 /", "search as you type; F3 again, and n afterwards, for the next"),
-    ("F4 \\", "show only rows with these words; a|b for either; Esc shows all again"),
+    ("1 … 5, Tab, ← →", "switch the view"),
+    ("↑ ↓ PgUp PgDn Home End", "move to a row; k j g G as well"),
+    ("Enter", "open a row: a request's chain, a root's victims, a file's or thread's operations"),
+    ("F3 /", "search as you type; F3 again, or n later, finds the next"),
+    ("F4 \\", "show only matching rows; a|b matches either; Esc shows all again"),
     ("F5 F6 > <", "sort by another column"),
-    ("I", "the other way round"),
-    ("t", "together: by cause, by file, by kind, by role"),
+    ("I", "reverse the sort order"),
+    ("t", "group: by cause, by file, by kind, by role"),
     ("Space", "tag a row, to find it again"),
-    ("U", "take all tags"),
-    ("p Z", "stand still, or go on: a live watch goes on beneath"),
-    ("+ -", "a replay twice, or half, as fast"),
-    ("Ctrl-L", "draw everything again"),
-    ("Ctrl-Z", "back to the shell for now; fg comes back"),
-    ("F1 h ?", "this"),
-    ("F10 q Ctrl-C", "the end"),
-    ("requests/s, p50, p99, max", "of the last 10 seconds that are over"),
+    ("U", "remove all tags"),
+    ("p Z", "pause, or resume; a live watch continues in the background"),
+    ("+ -", "replay twice, or half, as fast"),
+    ("Ctrl-L", "redraw the screen"),
+    ("Ctrl-Z", "suspend; fg in the shell resumes"),
+    ("F1 h ?", "this help"),
+    ("F10 q Ctrl-C", "quit"),
+    ("requests/s p50 p99 max", "over the last 10 complete seconds"),
 ];
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut Ui) {
@@ -73,7 +73,7 @@ fn letters() -> Vec<Cell> {
         .chain([heading("Stages of a request")])
         .chain(stages)
         .chain(blank())
-        .chain([heading("States of a thread, of the last 10 seconds; what is blank was not seen")])
+        .chain([heading("Thread states over the last 10 seconds; blank: not observed")])
         .chain(of_threads)
         .collect()
 }
@@ -88,7 +88,7 @@ fn known(state: &State, width: usize) -> Vec<Cell> {
     let mut lines = Vec::new();
     for (title, sentences) in [
         ("Notes", state.notes.iter().cloned().collect::<Vec<_>>()),
-        ("What could not be seen, and why", unseen.collect()),
+        ("What could not be observed, and why", unseen.collect()),
     ] {
         if sentences.is_empty() {
             continue;

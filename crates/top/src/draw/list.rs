@@ -50,8 +50,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut 
         }
     }
     if rows.items.is_empty() {
-        let why =
-            if rows.all > 0 { "nothing has these words; Esc shows all" } else { ui.view.declaration().2 };
+        let why = if rows.all > 0 { "no row matches; Esc shows all" } else { ui.view.declaration().2 };
         canvas.line(area, ABOVE + 1, vec![(format!("  {why}"), Tone::Faint)]);
     }
 }

@@ -42,7 +42,7 @@ columns! { ROOT_COLUMNS for &Root, |row, width, about| {
         row.toll.last, plain(about.zone.time_of_day(row.toll.last));
     Column::text("WHAT", 22).growing(6, 110) =>
         row.text.as_str(), match row.text.as_str() {
-            "" => cell(clip("nothing that was seen", width), Tone::Faint),
+            "" => cell(clip("not observed", width), Tone::Faint),
             text => plain(clip(text, width)),
         };
     Column::text("ROOT", 28).growing(1, 40).spare(1) =>

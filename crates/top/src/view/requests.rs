@@ -39,7 +39,7 @@ columns! { COLUMNS for &SlowRequest, |row, width, about| {
         row.verdict.request.api, plain(clip(row.verdict.request.api, width));
     Column::text("WAITED FOR", 24).growing(4, 60).spare(2) =>
         describe_chain(&row.verdict), plain(clip(&waited_for(&row.verdict), width));
-    Column::text("SURE", 6).spare(3) =>
+    Column::text("CONFIDENCE", 10).spare(3) =>
         row.verdict.confidence as i64, cell(row.verdict.confidence.to_string(), confidence_tone(row.verdict.confidence));
     Column::text("ADDRESS", 21).spare(4) =>
         row.verdict.request.client.to_string(), plain(clip(&row.verdict.request.client.to_string(), width));
@@ -64,11 +64,7 @@ fn client(verdict: &Verdict) -> String {
 }
 
 fn waited_for(verdict: &Verdict) -> String {
-    if verdict.cause == Cause::Unobserved {
-        "nothing that was seen".to_owned()
-    } else {
-        describe_chain(verdict)
-    }
+    if verdict.cause == Cause::Unobserved { "not observed".to_owned() } else { describe_chain(verdict) }
 }
 
 pub(crate) fn cause_tone(cause: Cause) -> Tone {
