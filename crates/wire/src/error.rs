@@ -15,10 +15,10 @@ pub struct Error {
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The bytes end too early; at least so many more would be needed.
-    #[error("the bytes end, {0} or more are missing")]
+    #[error("truncated: at least {0} bytes are missing")]
     UnexpectedEnd(usize),
     /// A length or count is negative where none may be, or larger than what it measures can be.
-    #[error("a length of {0} cannot be right")]
+    #[error("invalid length {0}")]
     BadLength(i64),
     /// A variable-length integer is longer than its type allows.
     #[error("a variable-length integer is too long")]
@@ -27,13 +27,13 @@ pub enum ErrorKind {
     #[error("a string is not UTF-8")]
     NotUtf8,
     /// A record batch's or message's magic is none of 0, 1, 2.
-    #[error("a record batch of unknown magic {0}")]
+    #[error("unknown record batch magic {0}")]
     UnknownMagic(i8),
     /// A codec number that Kafka does not define, or not for this magic.
     #[error("unknown compression codec {0}")]
     UnknownCodec(u8),
     /// Compressed bytes do not decompress.
-    #[error("compressed records do not decompress")]
+    #[error("compressed records cannot be decompressed")]
     BadCompression,
     /// Decompressing would give more bytes than the caller allows.
     #[error("compressed records are larger than the limit of {0} bytes")]
@@ -45,13 +45,13 @@ pub enum ErrorKind {
     #[error("bytes are left over after the last field")]
     TrailingBytes,
     /// This version of the API is not known here.
-    #[error("version {0} is not known")]
+    #[error("unknown API version {0}")]
     UnsupportedVersion(i16),
     /// This API is not known here.
-    #[error("API {0} is not known")]
+    #[error("unknown API key {0}")]
     UnknownApi(i16),
     /// A field has a value that Kafka never sends.
-    #[error("a field has an impossible value")]
+    #[error("a field has an invalid value")]
     BadValue,
     /// Larger than this crate holds in memory.
     #[error("larger than the limit of {0} bytes")]
