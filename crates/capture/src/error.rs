@@ -26,7 +26,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The capture makes no sense from some byte on: what came before it was read.
-    #[error("{name}: damaged at byte {at}{}: {why}; what comes after it is not read", unpacked(*.packed))]
+    #[error("{name}: damaged at byte {at}{}: {why}; the rest is skipped", unpacked(*.packed))]
     Damaged {
         /// The file, or `-`.
         name: String,
@@ -39,8 +39,8 @@ pub enum Error {
     },
     /// A file overlaps in time with too many others.
     #[error(
-        "{name}: not read: it overlaps in time with {limit} others, and no more are read side by side; name fewer, or \
-         merge them first (mergecap)"
+        "{name}: skipped: it overlaps in time with {limit} other captures, the most that can be read together; name fewer, \
+         or merge them first (mergecap)"
     )]
     TooManySideBySide {
         /// The file.
@@ -50,7 +50,7 @@ pub enum Error {
     },
     /// There is no such interface.
     #[cfg(feature = "live")]
-    #[error("no network interface is called {name}; `ip link` lists them, and `any` means all of them")]
+    #[error("no network interface {name}; `ip link` lists them, `any` captures on all of them")]
     NoInterface {
         /// The name asked for.
         name: String,
@@ -69,14 +69,14 @@ pub enum Error {
 }
 
 fn unpacked(packed: bool) -> &'static str {
-    if packed { " of what it unpacks to" } else { "" }
+    if packed { " of the decompressed data" } else { "" }
 }
 
 #[cfg(feature = "live")]
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => " (run as root or with CAP_NET_RAW)",
-        io::ErrorKind::OutOfMemory => " (ask for a smaller ring)",
+        io::ErrorKind::OutOfMemory => " (free memory for the capture ring buffer)",
         _ => "",
     }
 }

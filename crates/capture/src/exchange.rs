@@ -65,8 +65,8 @@ impl NoResponse {
         match self {
             Self::CaptureEnded => "no response before the capture ended",
             Self::ConnectionEnded => "no response before the connection ended",
-            Self::LaterAnswered => "no response was captured, but that of a later request was",
-            Self::TooLong => "no response in the time allowed for one",
+            Self::LaterAnswered => "no response was captured, although a later request has one",
+            Self::TooLong => "no response before the timeout",
             Self::TooMany => "no response yet, and too many requests are waiting",
             Self::Forgotten => "no response yet, and too many connections are open",
         }
@@ -167,7 +167,7 @@ impl Exchange {
         }
     }
 
-    /// So many bytes of the broker's answers were not captured.
+    /// So many bytes of the broker's responses were not captured.
     pub(crate) fn lose_answers(&mut self, bytes: u64) {
         self.answers_lost = self.answers_lost.saturating_add(bytes);
     }
@@ -202,7 +202,7 @@ impl Exchange {
         if self.answers_lost > 0 {
             add_error(
                 &mut row,
-                &format!("{} bytes of the broker's answers were not captured", self.answers_lost),
+                &format!("{} bytes of the broker's responses were not captured", self.answers_lost),
             );
         }
         cx.counters.unanswered += 1;

@@ -123,8 +123,8 @@ impl PacketFile {
         let packed = packing.is_some();
         let first = magic(&name, &mut source, packed)?;
         let format = match first {
-            None if source.is_cut() => Err("it is compressed, and cut off before anything comes out"),
-            None => Err("it is shorter than any header"),
+            None if source.is_cut() => Err("it is compressed and truncated: no data can be decompressed"),
+            None => Err("it is shorter than a file header"),
             Some(pcapng::BLOCK_SECTION) => Ok(Format::Pcapng(pcapng::Section::default())),
             Some(magic) => match source.take(pcap::HEADER_BYTES) {
                 Ok(header) => pcap::Layout::parse(magic, header).map(Format::Pcap),
@@ -154,7 +154,7 @@ impl PacketFile {
             Record::Skip(len) => self.pass(len),
             _ => Err(Error::NotACapture {
                 name: self.name.clone(),
-                why: "its first block is no section header",
+                why: "its first block is not a section header",
             }),
         }
     }

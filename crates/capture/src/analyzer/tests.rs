@@ -134,7 +134,7 @@ fn a_lost_response_costs_its_own_request_only() {
     assert_eq!(ids, [(1, true), (2, false), (3, true), (4, true), (5, true)]);
     assert_eq!(
         error(&rows[1]),
-        "no response was captured, but that of a later request was; 11 bytes of the broker's answers were not captured"
+        "no response was captured, although a later request has one; 11 bytes of the broker's responses were not captured"
     );
     assert_eq!(rows[2].end, Some(Nanos(120)));
     let counters = analyzer.counters();
@@ -396,7 +396,7 @@ fn waiting_is_bounded_in_time_and_number() {
     talk.ask(2_000, &kafka::small_request(6));
     let late = talk.tell(&mut analyzer);
     let reasons: Vec<_> = late.iter().map(|row| (row.correlation_id, error(row))).collect();
-    assert_eq!(reasons[1..], [4, 5].map(|id| (id, "no response in the time allowed for one")));
+    assert_eq!(reasons[1..], [4, 5].map(|id| (id, "no response before the timeout")));
 }
 
 #[test]

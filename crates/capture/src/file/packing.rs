@@ -56,15 +56,15 @@ impl Packing {
 pub(super) fn cannot_unpack(magic: [u8; 4]) -> Option<&'static str> {
     match magic {
         [0xfd, b'7', b'z', b'X'] => {
-            Some("it is compressed with xz, which is not read; pipe `xz -dc` into `-`")
+            Some("it is compressed with xz, which is not supported; pipe `xz -dc` into `-`")
         }
         [b'B', b'Z', b'h', _] => {
-            Some("it is compressed with bzip2, which is not read; pipe `bzip2 -dc` into `-`")
+            Some("it is compressed with bzip2, which is not supported; pipe `bzip2 -dc` into `-`")
         }
         [0x02, 0x21, 0x4c, 0x18] => {
-            Some("it is in lz4's legacy format, which is not read; pipe `lz4 -dc` into `-`")
+            Some("it is in lz4's legacy format, which is not supported; pipe `lz4 -dc` into `-`")
         }
-        [b'P', b'K', 3, 4] => Some("it is a zip archive, which is not read; pipe `unzip -p` into `-`"),
+        [b'P', b'K', 3, 4] => Some("it is a zip archive, which is not supported; pipe `unzip -p` into `-`"),
         _ => None,
     }
 }

@@ -33,7 +33,7 @@ impl Layout {
             (MAGIC_NANOS, _) => (false, 1),
             (_, MAGIC_MICROS) => (true, 1_000),
             (_, MAGIC_NANOS) => (true, 1),
-            _ => return Err("it begins like none"),
+            _ => return Err("unknown magic number"),
         };
         let link = field(header, 20, swapped).ok_or("its header is cut short")?;
         // The upper half of the field says how long frame check sequences are; IP's own length makes
@@ -51,7 +51,7 @@ impl Layout {
         };
         let len = len as usize;
         if len > RECORD_LIMIT {
-            return Ok(Record::Damaged("no packet is that long"));
+            return Ok(Record::Damaged("invalid packet length"));
         }
         let record_len = RECORD_HEADER_BYTES + len;
         if source.peek(record_len)?.len() < record_len {

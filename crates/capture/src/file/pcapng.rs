@@ -64,7 +64,7 @@ impl Section {
         }
         let Some(len) = self.u32(head, 4).map(|len| len as usize) else { return Ok(Record::Cut) };
         if len > RECORD_LIMIT || len % 4 != 0 || len < 12 {
-            return Ok(Record::Damaged("no block has such a length"));
+            return Ok(Record::Damaged("invalid block length"));
         }
         let block = source.peek(len)?;
         if block.len() < len {

@@ -149,7 +149,7 @@ impl MappedFile {
     fn check_length(&self) -> io::Result<()> {
         if self.file.metadata()?.len() < self.file_len {
             return Err(io::Error::other(
-                "it became shorter while it was read, as a file of a ring that is overwritten; copy it first",
+                "it was truncated while being read (is it in a ring of files that tcpdump overwrites?); copy it first",
             ));
         }
         Ok(())

@@ -93,7 +93,7 @@ fn a_file_that_changes_between_two_windows_ends_with_a_reason() {
         // The first window's pages are gone: they must not be touched.
         capture.source.pass_window();
         let error = capture.next().err().unwrap().to_string();
-        assert!(error.contains("it became shorter while it was read"), "{error}");
+        assert!(error.contains("it was truncated while being read"), "{error}");
         assert!(capture.next().unwrap().is_none(), "said once");
     }
 }

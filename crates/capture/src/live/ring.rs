@@ -51,8 +51,8 @@ impl Ring {
         let step = |step| move |source| Error::Live { interface: interface.to_owned(), step, source };
         let socket = open_socket().map_err(step("opening a packet socket"))?;
         attach(&socket, filter).map_err(step("attaching the filter"))?;
-        prepare(&socket, blocks).map_err(step("preparing the ring"))?;
-        let memory = map(&socket, blocks).map_err(step("mapping the ring"))?;
+        prepare(&socket, blocks).map_err(step("setting up the ring buffer"))?;
+        let memory = map(&socket, blocks).map_err(step("mapping the ring buffer"))?;
         let ring = Self { interface: interface.to_owned(), socket, memory, blocks };
         // Only now do packets come in: none before the filter and the ring were in place.
         bind(&ring.socket, index).map_err(step("binding to the interface"))?;
@@ -121,7 +121,7 @@ impl Ring {
     pub(super) fn take_drops(&mut self) -> Result<u32, Error> {
         let mut statistics = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         read_option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics)
-            .map_err(|source| self.failed("asking for drops", source))?;
+            .map_err(|source| self.failed("reading the drop count", source))?;
         Ok(statistics.tp_drops)
     }
 }
