@@ -83,7 +83,7 @@ fn a_dump_that_is_cut_off_is_read_as_far_as_it_goes_and_said() {
     assert_eq!(out.lines().count(), 2, "{out}");
     let name = path.display();
     assert!(err.contains(&format!("{name}: line ")), "{err}");
-    assert!(err.contains("the dump has no end: it is read as far as it goes"), "{err}");
+    assert!(err.contains("the dump is truncated: threads may be missing"), "{err}");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn what_is_no_dump_or_means_nothing_to_one_is_said() {
     let name = path.to_str().unwrap();
     let (status, out, err) = run(&[&dump("hotspot-17-sigquit.txt"), name]);
     assert_eq!((status, out.as_str()), (1, ""));
-    assert!(err.starts_with(&format!("brokerscope: {name}: line 2: the end, and no thread dump")), "{err}");
+    assert!(err.starts_with(&format!("brokerscope: {name}: line 2: no thread dump up to the end")), "{err}");
     assert_eq!(err.lines().count(), 1);
     let (status, _, err) = run(&[&format!("{name}.none")]);
     assert_eq!(status, 1);

@@ -108,9 +108,10 @@ fn ask(machine: &Machine, command: &str, arguments: &[&str], bounds: Bounds) -> 
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             wake(machine, ATTACH_TIMEOUT, || open(machine, bounds.time))?
         }
-        Err(source) => return Err(system(machine, "connect to its socket")(source)),
+        Err(source) => return Err(system(machine, "connect to its attach socket")(source)),
     };
-    let answer = exchange(stream, &request, bounds, Instant::now()).map_err(system(machine, "talk to it"))?;
+    let answer = exchange(stream, &request, bounds, Instant::now())
+        .map_err(system(machine, "exchange a request and a response"))?;
     answer.ok_or(Error::Unintelligible(machine.pid))
 }
 
@@ -163,7 +164,7 @@ impl Handler {
     /// Looks at the process through a handle opened before: a process that gets its id once it has ended is not what the
     /// handle means.
     fn of(machine: &Machine) -> Result<Self, Error> {
-        let handle = handle(machine.pid).map_err(system(machine, "get hold of its process"))?;
+        let handle = handle(machine.pid).map_err(system(machine, "open a pidfd of its process"))?;
         let now = machine.again()?;
         now.check_attachable()?;
         if now.catches_sigquit { Ok(Self(handle)) } else { Err(Error::NoSigquitHandler(machine.pid)) }
@@ -296,7 +297,7 @@ mod wire_tests {
             ("jcmd", &["", "", "", ""]),
         ] {
             let said = request(command, arguments).unwrap_err().to_string();
-            assert!(said.contains("is no request"), "{said}");
+            assert!(said.contains("is not a valid attach command"), "{said}");
         }
     }
 

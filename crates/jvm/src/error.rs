@@ -20,21 +20,21 @@ pub enum Error {
         source: io::Error,
     },
     /// The process runs no JVM that is known.
-    #[error("process {0} runs no JVM that can be asked")]
+    #[error("process {0} is not a HotSpot or OpenJ9 JVM")]
     NoJvm(Pid),
     /// An `OpenJ9`, which has another protocol.
     #[error(
-        "process {0} runs OpenJ9, which is not asked while it runs; its javacores can be read (`kill -QUIT` writes one)"
+        "process {0} runs OpenJ9, whose attach protocol is not supported; read its javacores (`kill -QUIT` writes one)"
     )]
     OpenJ9(Pid),
     /// Its options forbid attaching.
-    #[error("JVM {0} does not answer: it was started with -XX:+DisableAttachMechanism")]
+    #[error("JVM {0} cannot be attached to: it was started with -XX:+DisableAttachMechanism")]
     Disabled(Pid),
     /// It does not listen, and the signal that would tell it to would kill it.
-    #[error("JVM {0} does not listen, and cannot be told to: it does not handle SIGQUIT")]
+    #[error("JVM {0} cannot be attached to: it does not handle SIGQUIT, which opens its attach socket")]
     NoSigquitHandler(Pid),
     /// It did not begin to listen after the signal.
-    #[error("JVM {pid} did not begin to listen within {} s of SIGQUIT; it may be stopped or be told not to", waited.as_secs())]
+    #[error("JVM {pid} did not open its attach socket within {} s of SIGQUIT; it may be stopped or not allowed to", waited.as_secs())]
     AttachTimeout {
         /// The process.
         pid: Pid,
@@ -52,7 +52,7 @@ pub enum Error {
         source: io::Error,
     },
     /// This process may not act as its owner.
-    #[error("JVM {pid} answers its own user only: run as root, or as user {uid}")]
+    #[error("JVM {pid} accepts only its own user: run as root, or as user {uid}")]
     NotOwner {
         /// The process.
         pid: Pid,
@@ -61,11 +61,11 @@ pub enum Error {
     },
     /// A request that the protocol cannot carry.
     #[error(
-        "`{0}` is no request: 16 bytes of command and 1,024 of each argument at most, without zero bytes"
+        "`{0}` is not a valid attach command: at most 16 bytes of command and 1,024 of each argument, no zero bytes"
     )]
     Request(String),
     /// An answer that does not follow the protocol.
-    #[error("JVM {0} answered what is no answer")]
+    #[error("JVM {0} sent an invalid response")]
     Unintelligible(Pid),
     /// It could not do what it was asked.
     #[error("JVM {pid} refused {command}: {said}")]
@@ -78,14 +78,14 @@ pub enum Error {
         said: String,
     },
     /// It records, and no file is seen into which it does.
-    #[error("JVM {0} records, but what it writes cannot be seen in /proc/{0}/fd")]
+    #[error("JVM {0} is recording, but /proc/{0}/fd shows no recording file")]
     NoChunk(Pid),
 }
 
 impl Error {
     /// A refusal, with one line of the answer.
     pub(crate) fn refused(pid: Pid, command: &str, answer: &str) -> Self {
-        let said = answer.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("without a word");
+        let said = answer.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given");
         let said = said.chars().filter(|c| !c.is_control()).take(200).collect();
         Self::Refused { pid, command: command.split_whitespace().next().unwrap_or_default().to_owned(), said }
     }

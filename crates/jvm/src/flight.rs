@@ -55,8 +55,8 @@ fn costs_of(machine: &Machine, number: Option<u32>) -> Option<String> {
     let which = number.map_or_else(|| "this JVM".to_owned(), |number| format!("JDK {number}"));
     (!cheap).then(|| {
         format!(
-            "starting Flight Recorder in {which} stops the broker for 25 ms or more, once, and has all its code \
-             compiled again; --flight-recorder always does it"
+            "starting Flight Recorder in {which} pauses the broker once for 25 ms or more, and the JVM recompiles all \
+             its code; `--flight-recorder always` starts it anyway"
         )
     })
 }

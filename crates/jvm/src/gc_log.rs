@@ -21,16 +21,14 @@ pub enum Error {
     Text(#[from] TextError),
     /// A pause whose line has no date, in a log that has none before it either.
     #[error(
-        "line {line}: a pause without a date: log with the decoration time (-Xlog:gc*,safepoint:file=FILE:time,tags)"
+        "line {line}: a pause has no date: log with the decoration time (-Xlog:gc*,safepoint:file=FILE:time,tags)"
     )]
     Undated {
         /// Its line, from 1.
         line: u64,
     },
     /// No line of such a log.
-    #[error(
-        "line {lines}: the end, and no line of a collector's log before it: give what -Xlog:gc* or -Xlog:safepoint wrote"
-    )]
+    #[error("line {lines}: no GC log line up to the end: give the output of -Xlog:gc* or -Xlog:safepoint")]
     NoGcLog {
         /// How many lines it has.
         lines: u64,

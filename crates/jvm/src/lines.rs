@@ -11,7 +11,7 @@ const MAX_BYTES: usize = 96 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
     /// Reading failed.
-    #[error("line {line}: cannot read on: {source}")]
+    #[error("line {line}: cannot read further: {source}")]
     Io {
         /// The line that could not be read, from 1.
         line: u64,

@@ -338,7 +338,7 @@ mod tests {
         let open_j9 = format!("{HOTSPOT}7f00-7f01 r-xp 0 08:01 2 /opt/j9/lib/default/libj9vm29.so\n");
         for (maps, arguments, expected) in [
             (open_j9.as_str(), "java\0", "OpenJ9"),
-            ("7f00-7f01 r-xp 0 08:01 2 /usr/bin/python3\n", "", "no JVM"),
+            ("7f00-7f01 r-xp 0 08:01 2 /usr/bin/python3\n", "", "is not a HotSpot"),
             (HOTSPOT, "java\0-XX:+DisableAttachMechanism\0", "-XX:+DisableAttachMechanism"),
         ] {
             let said = machine(STATUS, maps, arguments).unwrap().check_attachable().unwrap_err().to_string();

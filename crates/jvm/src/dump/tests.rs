@@ -328,10 +328,10 @@ impl std::io::Read for BrokenReader {
 #[test]
 fn what_is_no_dump_is_refused_with_a_line() {
     for (text, said) in [
-        (&b""[..], "line 0: the end, and no thread dump before it"),
+        (&b""[..], "line 0: no thread dump up to the end"),
         (
             b"[2024-05-19 15:04:46,001] INFO x\n\tat kafka.X.y(X.scala:1)\n",
-            "line 2: the end, and no thread dump before it",
+            "line 2: no thread dump up to the end",
         ),
         (b"\xff\xfeF\0u\0l\0l\0", "line 1: this is UTF-16"),
         (b"\x1f\x8b\x08\0", "line 1: this is gzip"),
@@ -340,7 +340,7 @@ fn what_is_no_dump_is_refused_with_a_line() {
         assert!(error.starts_with(said), "{error}");
     }
     let mut dumps = Dumps::new(BufReader::new(BrokenReader), Zone::utc());
-    assert_eq!(dumps.next().unwrap().unwrap_err().to_string(), "line 1: cannot read on: disk is gone");
+    assert_eq!(dumps.next().unwrap().unwrap_err().to_string(), "line 1: cannot read further: disk is gone");
     assert!(dumps.next().is_none());
 }
 

@@ -148,7 +148,7 @@ pub enum Error {
     Text(#[from] TextError),
     /// Text without a thread dump in it.
     #[error(
-        "line {lines}: the end, and no thread dump before it: give what jstack, jcmd Thread.print or kill -QUIT wrote, or an OpenJ9 javacore"
+        "line {lines}: no thread dump up to the end: give the output of jstack, jcmd Thread.print or kill -QUIT, or an OpenJ9 javacore"
     )]
     NoDump {
         /// How many lines it has.
@@ -170,16 +170,16 @@ pub struct Defect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DefectKind {
     /// The text ends, or another dump begins, before the dump's own end.
-    #[error("the dump has no end: it is read as far as it goes, threads may be missing")]
+    #[error("the dump is truncated: threads may be missing")]
     Truncated,
     /// The text's last line has no end: what it says may be cut off, so it is not used.
-    #[error("the last line is cut off and not used")]
+    #[error("the last line is cut off and skipped")]
     CutLine,
     /// A line that should begin a thread and has no ids.
-    #[error("a thread without ids (tid=, nid=): left out")]
+    #[error("a thread without ids (tid=, nid=) is skipped")]
     BrokenThread,
     /// The dump is larger than what is kept of one; the rest of it is left out.
-    #[error("the dump is too large: what follows of it is left out")]
+    #[error("the dump is too large: the rest is skipped")]
     TooLarge,
 }
 

@@ -133,7 +133,7 @@ fn older_jdks_tell_the_whole_stop() {
 #[test]
 fn uptimes_need_the_start_of_the_jvm_or_one_date() {
     let error = all(SERIAL, None).unwrap_err().to_string();
-    assert!(error.starts_with("line 2: a pause without a date: log with the decoration time"), "{error}");
+    assert!(error.starts_with("line 2: a pause has no date: log with the decoration time"), "{error}");
     let dated = [b"[2026-11-21T19:00:01.500+0100][1.500s][info][gc] Using G1\n".as_slice(), SERIAL].concat();
     assert_eq!(all(&dated, None).unwrap(), read(SERIAL));
     let millis = one("[1795284001500ms][gc] GC(0) Pause Remark 1M->1M(2M) 1.000ms");
@@ -149,7 +149,7 @@ fn uptimes_need_the_start_of_the_jvm_or_one_date() {
 #[test]
 fn what_is_no_such_log_is_refused_and_other_lines_tell_nothing() {
     let error = all(b"hello\nworld\n", None).unwrap_err().to_string();
-    assert!(error.starts_with("line 2: the end, and no line of a collector's log"), "{error}");
+    assert!(error.starts_with("line 2: no GC log line up to the end"), "{error}");
     for line in [
         "[0.1s][gc,start] GC(0) Pause Young (Normal) (G1 Evacuation Pause)",
         "[0.1s][gc] GC(1) Concurrent Mark Cycle 12.345ms",

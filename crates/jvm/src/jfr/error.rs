@@ -20,31 +20,33 @@ pub enum ErrorKind {
     #[error("cannot be read: {0}")]
     Io(io::ErrorKind),
     /// No chunk begins here: its four letters are not `FLR\0`.
-    #[error("no flight recording begins here (it begins with FLR)")]
+    #[error("not a flight recording (one begins with FLR)")]
     NotAChunk,
     /// A version of the format other than 1 or 2.
-    #[error("version {0} of the format is not known; write it again with JDK 11 or later, or async-profiler")]
+    #[error("unknown format version {0}; record it again with JDK 11 or later, or async-profiler")]
     UnknownVersion(u16),
     /// A chunk whose integers are not compressed, which no JDK writes.
-    #[error("its integers are not compressed, as no JDK writes them")]
+    #[error("integers are not compressed, which is not supported (no JDK writes them so)")]
     Uncompressed,
     /// The bytes end too early.
     #[error("the recording ends too early: copy it again when it is finished")]
     UnexpectedEnd,
     /// A length, count or place that cannot be right.
-    #[error("a length of {0} cannot be right: the file is damaged")]
+    #[error("invalid length {0}: the file is damaged")]
     BadLength(u64),
     /// A string in an encoding that the format does not have.
-    #[error("a string of unknown encoding {0}: the file is damaged")]
+    #[error("unknown string encoding {0}: the file is damaged")]
     BadString(u8),
     /// The chunk does not describe its events (yet).
-    #[error("the chunk does not describe its events: the JVM died before it wrote any (jcmd PID JFR.dump)")]
+    #[error(
+        "the chunk has no event metadata: the JVM died before it wrote any; jcmd PID JFR.dump has a running one write it"
+    )]
     NoMetadata,
     /// The description of the events makes no sense.
-    #[error("the description of the events makes no sense: the file is damaged")]
+    #[error("invalid event metadata: the file is damaged")]
     BadMetadata,
     /// A value of a type that the chunk does not describe.
-    #[error("type {0} is not described: the file is damaged")]
+    #[error("type {0} is missing in the metadata: the file is damaged")]
     UnknownType(u64),
     /// Values within values, deeper than any JVM writes them.
     #[error("values are nested too deeply: the file is damaged")]

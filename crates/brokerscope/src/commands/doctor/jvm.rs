@@ -130,7 +130,10 @@ mod tests {
     fn what_runs_no_jvm_cannot_be_asked_and_the_reason_is_said_once() {
         let asking = examine_attach(std::process::id(), None);
         assert!(
-            asking.hooks.iter().all(|hook| hook.missing.as_ref().is_some_and(|why| why.contains("no JVM")))
+            asking
+                .hooks
+                .iter()
+                .all(|hook| hook.missing.as_ref().is_some_and(|why| why.contains("is not a HotSpot")))
         );
         assert_eq!(asking.hooks.len(), 2);
         assert_eq!(asking.remedies.len(), 1);
