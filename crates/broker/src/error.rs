@@ -25,7 +25,7 @@ pub enum Error {
     },
     /// A process that is no broker.
     #[error(
-        "process {pid} is no Kafka broker (its main class is not kafka.Kafka): name the broker's with --pid"
+        "process {pid} is not a Kafka broker (its main class is not kafka.Kafka): name the broker's with --pid"
     )]
     NotABroker {
         /// The process that was asked for.

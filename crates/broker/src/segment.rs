@@ -115,7 +115,7 @@ pub fn message_id(value: &[u8]) -> String {
 
 /// Bytes of a segment that are no batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no whole record batch starts at byte {position} ({reason}): {bytes} bytes passed over")]
+#[error("no valid record batch at byte {position} ({reason}): skipped {bytes} bytes")]
 pub struct Damage {
     /// Where they start.
     pub position: u64,
@@ -135,13 +135,13 @@ pub enum Reason {
     #[error("the CRC is wrong")]
     Crc,
     /// The head names more bytes than the file has.
-    #[error("the batch is cut, {missing} bytes are missing")]
+    #[error("the batch is truncated, {missing} bytes are missing")]
     Truncated {
         /// Bytes that are missing.
         missing: u64,
     },
     /// The head names more bytes than are read at once.
-    #[error("a batch of {bytes} bytes cannot be right")]
+    #[error("invalid batch size of {bytes} bytes")]
     TooLarge {
         /// The length it names.
         bytes: u32,

@@ -249,5 +249,5 @@ fn a_broker_whose_settings_cannot_be_read_gets_the_advice_that_is_left() {
 fn a_process_that_is_no_broker_is_refused() {
     let (status, _, err) = run(&["advise", "--pid", &std::process::id().to_string()]);
     assert_eq!((status, err.lines().count()), (1, 1), "{err}");
-    assert!(err.contains("is no Kafka broker"), "{err}");
+    assert!(err.contains("is not a Kafka broker"), "{err}");
 }

@@ -137,13 +137,13 @@ const ZSTD_WINDOW_LOG_LIMIT: u32 = 27;
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// Reading failed, or it is damaged.
-    #[error("cannot read on: {0}")]
+    #[error("cannot read further: {0}")]
     Io(#[from] io::Error),
     /// A compressed file that ends in the middle.
-    #[error("its end is missing: it is compressed and was cut off; what is there was read")]
+    #[error("it is compressed and truncated: only the part before the cut was read")]
     CutOff,
     /// Compressed in a way that is not read.
-    #[error("it is compressed with {0}, which is not read; pipe `{0} -dc` into `-`")]
+    #[error("it is compressed with {0}, which is not supported; pipe `{0} -dc` into `-`")]
     OtherPacking(&'static str),
     /// UTF-16.
     #[error("it is UTF-16: convert it (iconv -f UTF-16 -t UTF-8) and try again")]
@@ -252,7 +252,7 @@ impl LogFollower {
         let mut first = Vec::with_capacity(4);
         (&file).take(4).read_to_end(&mut first)?;
         if Packing::of(&first)? != Packing::None {
-            let refused = "it is compressed, and nothing is added to such a file: leave --follow out";
+            let refused = "it is compressed, so it cannot be followed: leave out --follow";
             return Err(io::Error::other(refused).into());
         }
         file.seek(SeekFrom::Start(0))?;
@@ -445,6 +445,6 @@ mod follow_tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("server.log.gz");
         fs::write(&path, b"\x1f\x8b\x08\0").unwrap();
-        assert!(LogFollower::open(&path).unwrap_err().to_string().contains("leave --follow out"));
+        assert!(LogFollower::open(&path).unwrap_err().to_string().contains("leave out --follow"));
     }
 }

@@ -34,7 +34,7 @@ pub enum PatternError {
         line: usize,
     },
     /// A unit that is not known.
-    #[error("line {line}: {unit:?} is no unit: write ns, us, ms, s, min, bytes, count, or - for none")]
+    #[error("line {line}: {unit:?} is not a unit: write ns, us, ms, s, min, bytes, count, or - for none")]
     Unit {
         /// Its line, from 1.
         line: usize,
@@ -186,7 +186,7 @@ impl Unit {
 fn check_groups(line: usize, unit: Unit, expression: &Regex) -> Result<(), PatternError> {
     let names: Vec<&str> = expression.capture_names().flatten().collect();
     if let Some(unknown) = names.iter().find(|name| !GROUPS.contains(name)) {
-        return Err(PatternError::Group { line, what: format!("the group {unknown:?} means nothing") });
+        return Err(PatternError::Group { line, what: format!("unknown group {unknown:?}") });
     }
     if unit != Unit::None && !names.contains(&"value") {
         return Err(PatternError::Group { line, what: "the group value is missing".to_owned() });
@@ -247,9 +247,9 @@ mod tests {
         for (file, expected) in [
             ("one", "line 1: write NAME UNIT EXPRESSION"),
             ("\nname ms", "line 2: write NAME UNIT EXPRESSION"),
-            ("a fortnights (?<value>x)", "line 1: \"fortnights\" is no unit"),
+            ("a fortnights (?<value>x)", "line 1: \"fortnights\" is not a unit"),
             ("a ms no value", "line 1: the group value is missing"),
-            ("a - (?<where>x)", "line 1: the group \"where\" means nothing"),
+            ("a - (?<where>x)", "line 1: unknown group \"where\""),
             ("a - (", "line 1: error: unclosed group"),
             ("a - (a{1000}){1000}", "line 1: Compiled regex exceeds size limit"),
             (&many, "line 65: more than 64 patterns"),

@@ -116,7 +116,7 @@ fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
     machine.process("12", "/", &["bash"], "/", "mnt:[1]");
     machine.process("13", "/", &["grep", "kafka.Kafka"], "/", "mnt:[1]");
     assert!(message(Broker::only_of(&processes)).contains("no Kafka broker runs here"));
-    assert!(message(Broker::of(&processes, 12)).contains("process 12 is no Kafka broker"));
+    assert!(message(Broker::of(&processes, 12)).contains("process 12 is not a Kafka broker"));
     machine.process("14", "/", &["java", "kafka.Kafka"], "/", "mnt:[1]");
     assert!(message(Broker::of(&processes, 14)).contains("--log-dir"));
     let cwd = machine.broker(15, "", &[]);

@@ -141,7 +141,7 @@ fn a_range_that_starts_within_a_batch_says_so_and_goes_on_at_the_next() {
     let items = read_in(&whole, first + 1, second - 1);
     assert_eq!(shape(&items), (vec![], vec![(first + 1, second - 1)]));
     let message = items[0].as_ref().unwrap_err().to_string();
-    assert!(message.starts_with(&format!("no whole record batch starts at byte {}", first + 1)), "{message}");
+    assert!(message.starts_with(&format!("no valid record batch at byte {}", first + 1)), "{message}");
 }
 
 #[test]
