@@ -51,19 +51,21 @@ pub enum Error {
     #[error("its node.id is not known")]
     NoNodeId,
     /// Nothing speaks without TLS or SASL.
-    #[error("it has no plaintext listener for clients ({listeners}), and TLS and SASL are not spoken")]
+    #[error("it has no plaintext listener for clients ({listeners}), and TLS and SASL are not supported")]
     NoPlaintext {
         /// Those that it has.
         listeners: String,
     },
     /// Its addresses are another network's.
-    #[error("it runs in another network namespace: run this inside of it (nsenter -t {pid} -n)")]
+    #[error("it runs in another network namespace: run this inside it (nsenter -t {pid} -n)")]
     OtherNetwork {
         /// The process.
         pid: u32,
     },
     /// It could not be told whether it is in this network.
-    #[error("/proc/{pid}/ns/net cannot be read, so that its addresses may be another network's: {source}")]
+    #[error(
+        "/proc/{pid}/ns/net cannot be read, so its addresses may be of another network namespace: {source}"
+    )]
     UnknownNetwork {
         /// The process.
         pid: u32,
@@ -85,7 +87,7 @@ pub enum Error {
         source: io::Error,
     },
     /// What came is no answer.
-    #[error("{listener}: its answer cannot be read: {why}")]
+    #[error("{listener}: invalid response: {why}")]
     Answer {
         /// Who was asked.
         listener: String,
@@ -93,9 +95,7 @@ pub enum Error {
         why: String,
     },
     /// It does not want to.
-    #[error(
-        "{listener} refused to tell them (error {code}: {message}): DescribeConfigs on the cluster has to be allowed"
-    )]
+    #[error("{listener} refused DescribeConfigs (error {code}: {message}): allow it on the cluster")]
     Refused {
         /// Who was asked.
         listener: String,
@@ -165,7 +165,7 @@ fn ask(listener: &Listener, node_id: i32) -> Result<EffectiveConfig, Error> {
     let (correlation_id, body) =
         body.split_first_chunk::<4>().ok_or_else(|| wrong("it is too short".to_owned()))?;
     if i32::from_be_bytes(*correlation_id) != CORRELATION_ID {
-        return Err(wrong("it answers another request".to_owned()));
+        return Err(wrong("its correlation id is of another request".to_owned()));
     }
     let response = DescribeConfigsResponse::parse(body).map_err(|error| wrong(error.to_string()))?;
     if response.error_code != 0 {
@@ -220,7 +220,7 @@ fn exchange(stream: &mut TcpStream, frame: &[u8], end: Instant) -> io::Result<Ve
     read(stream, &mut length, end)?;
     let length = u32::from_be_bytes(length) as usize;
     if length > MAX_BYTES {
-        return Err(io::Error::other(format!("it answers with {length} bytes, which no settings take")));
+        return Err(io::Error::other(format!("its response of {length} bytes is too large")));
     }
     // As it comes, not as it was announced.
     let mut body = Vec::new();

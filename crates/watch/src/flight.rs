@@ -137,7 +137,7 @@ impl FlightRecorder {
                 end: until,
                 kind: LossKind::EventsDropped,
                 count: missed,
-                detail: Arc::from("the flight recorder held less than something slow reached back"),
+                detail: Arc::from("the flight recorder was too small for the time of something slow"),
             }));
         }
     }

@@ -17,7 +17,7 @@ pub fn rings(pid: Pid) -> Option<usize> {
 pub fn warning(pid: Pid) -> Option<String> {
     let count = rings(pid).filter(|count| *count > 0)?;
     let rings = if count == 1 { "1 ring".to_owned() } else { format!("{count} rings") };
-    Some(format!("the broker uses io_uring ({rings}): what it reads and writes through them is not seen"))
+    Some(format!("the broker uses io_uring ({rings}): reads and writes through them are not traced"))
 }
 
 #[cfg(test)]

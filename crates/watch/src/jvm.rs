@@ -100,7 +100,7 @@ impl Source for JvmSource {
                 self.pauses.expect_recorded(false);
                 // The supervisor reports a broker that ended.
                 if !Process::of(self.pid).is_gone() {
-                    self.trouble.push(format!("the JVM is asked no more: {error}"));
+                    self.trouble.push(format!("no more requests are sent to the JVM: {error}"));
                 }
             }
         }
@@ -108,7 +108,7 @@ impl Source for JvmSource {
     }
 
     fn losses(&self) -> Vec<LossCount> {
-        vec![(LossKind::EventsDropped, "what the JVM recorded could not all be read", self.damaged)]
+        vec![(LossKind::EventsDropped, "a part of what the JVM recorded could not be read", self.damaged)]
     }
 
     fn finish(&mut self, feed: &Feed) -> Result<(), Infallible> {
@@ -192,7 +192,7 @@ impl Recorder {
         pauses: PauseMerger,
     ) -> Result<Self, String> {
         if jfr == Jfr::Never {
-            return Err("Flight Recorder was not wanted".to_owned());
+            return Err("Flight Recorder is switched off".to_owned());
         }
         let machine = client.machine();
         if let Some(why) = flight::start_cost(machine, version).filter(|_| jfr == Jfr::Auto) {

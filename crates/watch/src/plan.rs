@@ -22,7 +22,7 @@ pub enum Outcome {
 }
 
 pub(crate) fn recorder_outcome(records: Result<(), String>) -> Outcome {
-    let how = "Flight Recorder in the JVM: waits for locks from 1 ms on, collections, safepoints";
+    let how = "Flight Recorder in the JVM: waits for locks from 1 ms on, garbage collections, safepoints";
     records.map_or_else(Outcome::Missing, |()| Outcome::Active(how.to_owned()))
 }
 

@@ -70,7 +70,7 @@ impl Supervisor {
         let broker = BrokerProcess { pid: found.pid, log_dirs };
         let probes = self.attacher.attach(&broker).unwrap_or_else(|error| {
             let pid = broker.pid;
-            trouble.push(format!("no probes on broker {pid}, which took the place: {error}"));
+            trouble.push(format!("no probes on broker {pid}, which replaced it: {error}"));
             None
         });
         self.announce(&broker, BrokerState::Watched);

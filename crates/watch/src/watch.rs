@@ -214,7 +214,7 @@ impl Watch {
                 return;
             }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("JVM {} has not answered yet; it is seen from when it does", options.pid),
+            Err(_) => format!("JVM {} has not answered yet; its data starts when it does", options.pid),
         };
         self.add(THREAD_NAMES, Outcome::Missing(why.clone()));
         if options.jfr != Jfr::Never {
@@ -264,7 +264,7 @@ impl Watch {
         };
         let threads = self.threads.reader();
         if self.run(CPU, CpuSampleSource { hz, threads, pid, sampler, failed_polls: 0 }) {
-            self.active(CPU, format!("a sampling clock at {hz} Hz, bpf_get_stack"));
+            self.active(CPU, format!("perf samples of the CPU clock at {hz} Hz, bpf_get_stack"));
         }
     }
 

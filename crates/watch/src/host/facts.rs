@@ -48,8 +48,9 @@ fn of(kernel: &Kernel, devices: &Path, pid: Pid, log_dirs: &Known<Vec<PathBuf>>)
     let status = read(&kernel.of_process(pid, "status"));
     let dirs = |read: &dyn Fn(&[PathBuf]) -> Known<u64>| log_dirs.clone().and_then(|dirs| read(&dirs));
     HostFacts {
-        cpus: status
-            .and_then(|text| allowed_cpus(&text).ok_or_else(|| "/proc/PID/status names no CPUs".into())),
+        cpus: status.and_then(|text| {
+            allowed_cpus(&text).ok_or_else(|| "/proc/PID/status has no list of CPUs".into())
+        }),
         cpu_quota: Ok(cgroup.cpu_quota()),
         memory_limit_bytes: Ok(cgroup.memory_limit_bytes()),
         volumes: log_dirs.clone().map(|dirs| volumes::under(kernel, devices, &dirs)),
@@ -176,7 +177,7 @@ fn limits(kernel: &Kernel, pid: Pid) -> Known<Limits> {
     if soft == "unlimited" {
         return Ok(Limits { open_files: None });
     }
-    let open_files = soft.parse().map_err(|_| "/proc/PID/limits has no number of open files")?;
+    let open_files = soft.parse().map_err(|_| "/proc/PID/limits has no limit of open files")?;
     Ok(Limits { open_files: Some(open_files) })
 }
 

@@ -30,8 +30,8 @@ fn find(kernel: &Kernel, pid: Pid, mount: impl FnOnce() -> io::Result<OwnedFd>) 
         }
         (Err(_), Some(dir)) => shown(&dir),
         (Err(error), None) => Err(format!(
-            "the broker runs in a network namespace that cannot be entered ({error}; it takes CAP_SYS_ADMIN), and the sysfs \
-             that it sees shows another's"
+            "the broker's network namespace cannot be entered ({error}; run as root or with CAP_SYS_ADMIN), and its \
+             sysfs shows another namespace"
         )
         .into()),
     }

@@ -40,7 +40,7 @@ fn volume(kernel: &Kernel, dev: &Path, dir: &Path, mounts: &Known<Vec<Mount>>) -
         fs,
         options: match (mounts, holding) {
             (Err(why), _) => Err(why.clone()),
-            (Ok(_), None) => Err(format!("{}: no mount holds it", dir.display()).into()),
+            (Ok(_), None) => Err(format!("{}: it is in no mount", dir.display()).into()),
             (Ok(_), Some(mount)) => Ok(options(mount)),
         },
         ext4,
@@ -81,7 +81,7 @@ pub(super) fn features(device: &Path) -> Known<Ext4> {
     file.read_exact_at(&mut magic, MAGIC_AT).map_err(why)?;
     file.read_exact_at(&mut features, COMPATIBLE_FEATURES_AT).map_err(why)?;
     if magic != MAGIC {
-        return Err(format!("{}: no ext4 is on it", device.display()).into());
+        return Err(format!("{}: it has no ext4", device.display()).into());
     }
     let features = u32::from_le_bytes(features);
     Ok(Ext4 { journal: features & HAS_JOURNAL != 0, fast_commit: features & FAST_COMMIT != 0 })
