@@ -25,7 +25,9 @@ pub enum Error {
         why: String,
     },
     /// This process's `/proc` is of a pid namespace that it is not in.
-    #[error("/proc is of a pid namespace that brokerscope is not in: `mount -t proc proc /proc` in its own")]
+    #[error(
+        "/proc belongs to a pid namespace that brokerscope is not in: run `mount -t proc proc /proc` in its own"
+    )]
     ForeignProc,
     /// The kernel does not show that process in this pid namespace.
     #[error(
@@ -61,7 +63,7 @@ pub enum Error {
         source: libbpf_rs::Error,
     },
     /// The sampling clock could not be opened on some CPU.
-    #[error("the sampling clock could not be opened: {0}; it takes root or CAP_PERFMON")]
+    #[error("the perf event for CPU samples could not be opened: {0}; run as root or with CAP_PERFMON")]
     Sampling(io::Error),
     /// The ring buffer could not be set up.
     #[error("the ring buffer could not be set up: {0}")]

@@ -64,7 +64,7 @@ fn ask<T>(
     let memory = File::open(format!("/proc/{pid}/mem"))
         .map_err(|error| format!("the memory of process {pid} cannot be read: {error}"))?;
     question(&Tables { memory: &memory, exported: &library.exported })
-        .ok_or_else(|| format!("the {what} of process {pid} are not where HotSpot's own tables say"))
+        .ok_or_else(|| format!("the {what} of process {pid} are not where HotSpot's vmStructs tables say"))
 }
 
 fn owner_at(tables: &Tables<'_>) -> Option<u64> {

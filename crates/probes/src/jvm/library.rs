@@ -31,7 +31,7 @@ impl Library {
         let mappings = Mappings::read(&process)
             .map_err(|error| format!("the mappings of process {pid} cannot be read: {error}"))?;
         let mapping =
-            mappings.of_file(NAME).ok_or_else(|| format!("process {pid} is no JVM: it has no {NAME}"))?;
+            mappings.of_file(NAME).ok_or_else(|| format!("process {pid} is not a JVM: it has no {NAME}"))?;
         let path = reached(&process, mapping);
         let unreadable = |error: String| format!("{} cannot be read: {error}", path.display());
         let bytes = elf::read(&path).map_err(|error| unreadable(error.to_string()))?;
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn this_process_is_no_jvm() {
         let why = Library::of(std::process::id()).unwrap_err();
-        assert!(why.contains("is no JVM"), "{why}");
+        assert!(why.contains("is not a JVM"), "{why}");
     }
 }
 

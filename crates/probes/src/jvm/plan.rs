@@ -220,7 +220,7 @@ fn check(purpose: JvmPurpose, host: &Facts, jvm: &JvmFacts) -> Result<(), State>
     }
     if let Some(absent) = needed(purpose, host, jvm).iter().find(|probe| !probe.is_in(jvm)) {
         let why = format!("the broker's libjvm.so has no USDT probe {}:{}", absent.provider, absent.name);
-        return missing(why, Some("a JDK built with --enable-dtrace, as most distributions' are; or JFR"));
+        return missing(why, Some("a JDK built with --enable-dtrace (most distributions' are), or JFR"));
     }
     if purpose.is_of_monitors() && jvm.monitor_probes == Ok(false) {
         return missing(
@@ -232,10 +232,7 @@ fn check(purpose: JvmPurpose, host: &Facts, jvm: &JvmFacts) -> Result<(), State>
     }
     plan::permits_process(host)?;
     if !jvm.uprobes {
-        return missing(
-            "this kernel has no probes in user space".to_owned(),
-            Some("a kernel with CONFIG_UPROBE_EVENTS"),
-        );
+        return missing("this kernel has no uprobes".to_owned(), Some("a kernel with CONFIG_UPROBE_EVENTS"));
     }
     Ok(())
 }

@@ -65,16 +65,17 @@ fn meets(need: Need, facts: &Facts) -> Result<(), State> {
         (Need::KernelThreads, PidNamespace::Below(_)) => {
             Err(missing("the kernel's threads are outside this pid namespace", SHARED_PIDS))
         }
-        (Need::Process, PidNamespace::Unknown(why)) => {
-            Err(missing(format!("the kernel's number for the broker is not known: {why}"), SHARED_PIDS))
-        }
+        (Need::Process, PidNamespace::Unknown(why)) => Err(missing(
+            format!("the broker's pid in the host's pid namespace is not known: {why}"),
+            SHARED_PIDS,
+        )),
         (Need::Btf, _) if !facts.btf => Err(missing(
             "this kernel has no BTF (/sys/kernel/btf/vmlinux)",
             "a kernel with CONFIG_DEBUG_INFO_BTF=y",
         )),
         (Need::Symbols, _) if !facts.kallsyms => Err(missing(
             "/proc/kallsyms shows no addresses",
-            "sysctl kernel.kptr_restrict=1 (or 0), and CAP_SYSLOG for who is not root",
+            "sysctl kernel.kptr_restrict=1 (or 0), and CAP_SYSLOG unless root",
         )),
         (Need::FindVma, _) if !facts.find_vma => Err(missing(
             "this kernel's BPF programs cannot find the file mapped at an address",
@@ -161,14 +162,14 @@ fn functions_remedy(facts: &Facts) -> String {
              CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS=y"
         }
     };
-    format!("{what}; or leave it: tracepoints serve everything but exact lengths of kernel functions")
+    format!("{what}; without it, tracepoints give everything but exact durations of kernel functions")
 }
 
 fn no_such_tracepoint(name: &str, facts: &Facts) -> State {
     if let Tracefs::Missing(why) = &facts.tracefs {
         return missing(
             format!("tracefs cannot be read: {why}"),
-            "mount -t tracefs nodev /sys/kernel/tracing, and CAP_DAC_READ_SEARCH for who is not root",
+            "mount -t tracefs nodev /sys/kernel/tracing, and CAP_DAC_READ_SEARCH unless root",
         );
     }
     // File systems bring their tracepoints with them.
@@ -199,8 +200,8 @@ fn locate(tracepoint: &'static Tracepoint, facts: &Facts) -> Result<Point, State
 fn locate_field(tracepoint: &Tracepoint, field: &TracepointField, format: &Format) -> Result<Field, State> {
     let unknown = |what: String| {
         missing(
-            format!("the tracepoint {} {what}: this kernel is not known", tracepoint.name),
-            "report this kernel's release to brokerscope",
+            format!("the tracepoint {} {what}: this kernel's layout is not supported", tracepoint.name),
+            "report this kernel's release (uname -r) to brokerscope",
         )
     };
     match format.fields.get(field.name) {

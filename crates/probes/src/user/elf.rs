@@ -18,7 +18,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.len() > MAX_BYTES {
-        return Err(io::Error::other("no regular file, or a very large one"));
+        return Err(io::Error::other("not a regular file, or too large"));
     }
     let mut bytes = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut bytes)?;

@@ -38,7 +38,7 @@ impl PerfMap {
         let file = File::options().read(true).custom_flags(no_surprises).open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(io::Error::other("it is no regular file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         if metadata.uid() != owner && metadata.uid() != 0 {
             return Err(io::Error::other("it belongs neither to the process's user nor to root"));
