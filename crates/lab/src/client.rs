@@ -129,10 +129,12 @@ pub(crate) fn create_topic(connection: &mut Connection, topic: &Topic) -> Result
     let body = connection.call(&Request::create_topic(topic))?;
     match first_error(ApiKey::CreateTopics, body) {
         Some(0 | TOPIC_EXISTS) => {}
-        code => return Err(Error::Unusable(format!("the broker makes no topic {name}: error {code:?}"))),
+        code => {
+            return Err(Error::Unusable(format!("the broker did not create topic {name}: error {code:?}")));
+        }
     }
     for partition in 0..topic.partitions {
-        let what = format!("the broker's becoming leader of {name}-{partition}");
+        let what = format!("leadership of {name}-{partition}");
         let is_led = || {
             let body = connection.call(&Request::fetch(name, partition, 0, 1, 0))?;
             Ok(fetched(body).filter(|brought| brought.error == 0).map(drop))
@@ -179,7 +181,7 @@ pub(crate) fn sip(mut from: &TcpStream, piece: usize, pause: Duration) -> Result
         let wanted = left.min(sip.len());
         let read = from.read(sip.split_at_mut(wanted).0).map_err(doing())?;
         if read == 0 {
-            return Err(Error::Unusable("the broker hung up within a response".to_owned()));
+            return Err(Error::Unusable("the broker closed the connection within a response".to_owned()));
         }
         left -= read;
         thread::sleep(pause);
@@ -195,7 +197,7 @@ pub(crate) fn wait_for_close(mut from: &TcpStream) -> Result<()> {
             Ok(0) => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
-            Err(error) => return Err(Error::system("wait for a broker to hang up")(error)),
+            Err(error) => return Err(Error::system("wait for the broker to close the connection")(error)),
         }
     }
 }

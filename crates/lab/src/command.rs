@@ -31,19 +31,19 @@ pub struct Arguments {
 /// Experiments.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Command {
-    /// Watch a real broker stumble over its file system's journal, and have it explained
+    /// Slow down the file system journal of a real broker, and explain its slow requests
     Demo(DemoArguments),
     /// Inject causes on a real broker and count how often explanations name them
     Faults(FaultsArguments),
-    /// Have one broker of nine read its disk for nobody, and find it
+    /// Have one of nine brokers read data from disk that nobody uses, and find it
     Fleet(FleetArguments),
-    /// Try a broker on one file system after the other, and compare
+    /// Run a broker on several file systems, one after the other, and compare them
     Fs(FsArguments),
-    /// Change one thing after the other for a broker's throughput, and compare
+    /// Change one setting of a broker at a time, and compare the throughput
     Tune(TuneArguments),
     /// Start a broker with its request log on, print its port and pid, run until interrupted
     Broker(BrokerArguments),
-    /// Take down what a killed lab left behind
+    /// Clean up what a killed lab left behind
     Clean,
     /// Serve a block device with injected latency
     #[command(hide = true)]

@@ -107,7 +107,7 @@ impl Demo<'_> {
             Err(error) => {
                 interrupt().check()?;
                 say(&format!("no device with injected latency here: {error}"));
-                say("going on in a plain directory: requests will only be slow if this machine is");
+                say("using a plain directory instead: requests are slow only if this machine is");
                 Ok(None)
             }
         }

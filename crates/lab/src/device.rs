@@ -143,10 +143,10 @@ impl Device {
     }
 
     fn order(&mut self, order: &Order) -> Result<Vec<DeviceOperation>> {
-        writeln!(self.orders, "{}", json!(order)).map_err(Error::system("steer the device"))?;
+        writeln!(self.orders, "{}", json!(order)).map_err(Error::system("control the device"))?;
         match self.answer()? {
             Answer::Done(served) => Ok(served),
-            other => Err(Error::Unusable(format!("the device answered {other:?}"))),
+            other => Err(Error::Unusable(format!("unexpected answer of the device: {other:?}"))),
         }
     }
 

@@ -34,7 +34,7 @@ pub enum Error {
         said: String,
     },
     /// A process of the experiment ended before it should.
-    #[error("{what} ended too early; its last words ({log}):\n{tail}")]
+    #[error("{what} ended too early; its last output ({log}):\n{tail}")]
     Ended {
         /// Which process.
         what: String,

@@ -33,7 +33,7 @@ impl Cgroup {
         let parent = Path::new(ROOT).join(controller);
         if !parent.join("tasks").exists() {
             return Err(Error::Missing {
-                tool: format!("the cgroup controller {controller} of version 1"),
+                tool: format!("the cgroup v1 controller {controller}"),
                 remedy: format!("mount it at {}", parent.display()),
             });
         }

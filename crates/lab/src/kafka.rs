@@ -84,7 +84,7 @@ fn java_version(java: &Path) -> Result<u32> {
             tool: format!("Java {OLDEST_JAVA} or newer"),
             remedy: match found {
                 Some(version) => format!("`java` is Java {version}; put a newer JDK first in PATH"),
-                None => "`java -version` answers nothing known".to_owned(),
+                None => "the output of `java -version` is not understood".to_owned(),
             },
         }),
     }

@@ -198,7 +198,7 @@ pub(crate) fn in_parallel<I: Send, T: Send>(
     thread::scope(|scope| {
         let act = &act;
         let started: Vec<_> = elements.into_iter().map(|element| scope.spawn(move || act(element))).collect();
-        let died = |_| Err(Error::Unusable("a thread died".to_owned()));
+        let died = |_| Err(Error::Unusable("a thread panicked".to_owned()));
         started.into_iter().map(|thread| thread.join().unwrap_or_else(died)).collect()
     })
 }

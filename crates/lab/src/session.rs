@@ -219,7 +219,7 @@ pub(crate) fn show(
     if status.success() {
         return Ok(());
     }
-    let said = format!("{status} (its own words are above)");
+    let said = format!("{status} (its output is above)");
     Err(Error::Tool { tool: called(&command), said })
 }
 

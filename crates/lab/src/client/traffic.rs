@@ -100,7 +100,7 @@ impl Running {
         let mut answers = Vec::new();
         for thread in std::mem::take(&mut self.threads) {
             let saw = thread.join();
-            answers.append(&mut saw.map_err(|_| Error::Unusable("a producer died".to_owned()))??);
+            answers.append(&mut saw.map_err(|_| Error::Unusable("a producer thread panicked".to_owned()))??);
         }
         Ok(answers)
     }

@@ -26,12 +26,12 @@ pub enum Form {
 /// What the first three columns say.
 const JUDGEMENTS: [&str; 3] = ["RIGHT", "SEEN", "WRONG"];
 const JUDGED: &str = "\
-RIGHT named what was injected. SEEN named what was not injected and was observed independently for at least half of the
-request's time: a pause, by the JVM's own log; slow requests of the machine's own disk, by the kernel's count, where the
-broker's logs are there; of quiet also a wait for a processor or the device, by the kernel's statistics; in the short form, for
-machines that do other things too, such a wait for a processor of every fault. SEEN counts as right. WRONG named anything
-else, or nothing; also a pause that the JVM's log does not have, and what was injected where all threads stood still for so
-much of the time that the rest was not slow. The observations know nothing of brokerscope.";
+RIGHT: the verdict names what was injected. SEEN: it names something that was not injected, but that other data shows for at
+least half of the request's time: a pause in the JVM's own log; slow requests of the machine's own disk in the kernel's
+counters, if the broker's logs are on that disk; for quiet also a wait for a CPU or the device in the kernel's statistics; in
+the short form, which is for busy machines too, such a wait for a CPU for every fault. SEEN counts as right. WRONG: the
+verdict names anything else, or nothing; also a pause that the JVM's log does not have, and what was injected if all threads
+were stopped for so much of the time that the rest was not slow. The other data does not come from brokerscope.";
 
 /// What is printed of all runs.
 pub(super) struct Matrix<'a> {

@@ -237,7 +237,7 @@ fn is_state_file(name: &str) -> bool {
 }
 
 fn rows(said: &str) -> Result<Vec<Value>, String> {
-    let row = |line| serde_json::from_str(line).map_err(|error| format!("it says no JSON: {error}"));
+    let row = |line| serde_json::from_str(line).map_err(|error| format!("its output is not JSON: {error}"));
     said.lines().map(row).collect()
 }
 

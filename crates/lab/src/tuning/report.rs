@@ -34,7 +34,7 @@ pub(super) fn all(
     let ended = format!("After {} step(s)", tuning_loop.steps.len());
     left(&mut text, &ended, &tuning_loop.left);
     match held {
-        None => text.push_str("\nNo search was made: nothing says how near to the best that is.\n"),
+        None => text.push_str("\nNo search was made: how close that is to the best is not known.\n"),
         Some(held) => search(&mut text, bench, tuning_loop, held, arguments),
     }
     text
@@ -55,7 +55,7 @@ fn steps(text: &mut String, bench: &impl Bench, tuning_loop: &TuningLoop) {
         let _ = writeln!(text, "{:>4}  {after:>10.0}  {change:>14}  {p99:>7}  {what}", number + 1);
         let _ = writeln!(text, "      {}: {}\n      {}", step.choice.rule, step.choice.evidence, step.told());
         for why in &step.passed_over {
-            let _ = writeln!(text, "      passed over: {why}");
+            let _ = writeln!(text, "      not followed: {why}");
         }
     }
 }
@@ -163,7 +163,7 @@ mod tests {
             "      device-saturation: device-saturation was seen",
             "      not kept: throughput is lower, no difference in p99 beyond the noise",
             "After 5 step(s) nothing more was followed:",
-            "No search was made: nothing says how near to the best that is.",
+            "No search was made: how close that is to the best is not known.",
         ] {
             assert!(text.lines().any(|told| told == line), "{line} in\n{text}");
         }

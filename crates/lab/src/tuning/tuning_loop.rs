@@ -255,7 +255,7 @@ fn applied(way: &[Change], now: &Configuration, aside: &[Vec<Setting>]) -> Resul
     }
     let changed = tuned.settings_changed_from(now);
     if changed.is_empty() {
-        return Err(format!("{} is so already", told(way)));
+        return Err(format!("{} is set already", told(way)));
     }
     if aside.contains(&changed) {
         return Err(format!("{}: these settings were changed before, and it got no better", told(way)));
@@ -266,7 +266,7 @@ fn applied(way: &[Change], now: &Configuration, aside: &[Vec<Setting>]) -> Resul
 /// A change as one of the lab's, which goes as far as it can; or why it is none.
 fn understood(change: &Change, now: &Configuration) -> Result<(Setting, u32), String> {
     let told = told(std::slice::from_ref(change));
-    let Some(target) = &change.target else { return Err(format!("{told}: for a person to do")) };
+    let Some(target) = &change.target else { return Err(format!("{told}: to be done by hand")) };
     let Some(setting) = Setting::named(&target.of, &target.name) else {
         return Err(format!("{told}: the lab does not change that"));
     };
@@ -525,7 +525,7 @@ pub(super) mod advice_tests {
         let Selection { choice, passed_over } = choose(&all, &start, &[]);
         let choice = choice.unwrap();
         assert_eq!((&*choice.rule, choice.tuned.of(Setting::Batch)), ("batch-size", 65_536));
-        let why = ["for a person", "does not change that", "goes from 1 to 16", "is so already"];
+        let why = ["done by hand", "does not change that", "goes from 1 to 16", "is set already"];
         assert_eq!(passed_over.len(), why.len());
         assert!(passed_over.iter().zip(why).all(|(told, why)| told.contains(why)), "{passed_over:?}");
         let again = choose(&all, &start, &[vec![Setting::Batch]]);
