@@ -5,7 +5,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use diagnose::causes::{all, spec::Area};
+use diagnose::causes::{
+    all,
+    spec::{Area, CauseSpec},
+};
 
 const FILE: &str = "../../docs/reference/causes.md";
 
@@ -17,33 +20,29 @@ fn reference() -> String {
          Generated from the declarations in `crates/diagnose/src/causes`: `BLESS=1 cargo test -p diagnose`.\n",
     );
     for area in Area::ALL {
-        writeln!(text, "\n## {}{}\n", area.as_str()[..1].to_uppercase(), &area.as_str()[1..]).unwrap();
-        text.push_str("| cause | what it is | role | evidence it needs | where only the time says so, it would take | rule of `advise` | source |\n");
-        text.push_str("|---|---|---|---|---|---|---|\n");
-        for spec in all().filter(|spec| spec.area == area) {
-            let cells = [
-                format!("`{}`", spec.cause),
-                spec.cause.doc().trim_end_matches('.').to_owned(),
-                spec.role.as_str().to_owned(),
-                spec.needs.to_owned(),
-                spec.proof.to_owned(),
-                spec.rule_name().map_or_else(String::new, |rule| format!("`{rule}`")),
-                spec.source.to_owned(),
-            ];
-            writeln!(
-                text,
-                "| {} |",
-                cells.map(|cell| cell.replace('|', "\\|").replace('*', "\\*")).join(" | ")
-            )
-            .unwrap();
-        }
-    }
-    text.push_str("\n## What to change\n");
-    for spec in all().filter(|spec| !spec.advice.is_empty()) {
-        writeln!(text, "\n`{}`:\n", spec.cause).unwrap();
-        spec.advice.iter().for_each(|sentence| writeln!(text, "- {}", sentence.replace('*', "\\*")).unwrap());
+        writeln!(text, "\n## {}{}", area.as_str()[..1].to_uppercase(), &area.as_str()[1..]).unwrap();
+        all().filter(|spec| spec.area == area).for_each(|spec| write_cause(&mut text, spec));
     }
     text
+}
+
+fn write_cause(text: &mut String, spec: &CauseSpec) {
+    let changes: String = spec.advice.iter().map(|sentence| format!("\n  - {sentence}")).collect();
+    let rule = spec.rule_name().map_or_else(String::new, |rule| format!("`{rule}`"));
+    writeln!(text, "\n### `{}`\n\n{}\n", spec.cause, spec.cause.doc()).unwrap();
+    for (name, fact) in [
+        ("Role", spec.role.as_str()),
+        ("Evidence", spec.needs),
+        ("Where only the time ties it to a request, it would take", spec.proof),
+        ("What to change", &changes),
+        ("Rule of `advise`", &rule),
+        ("Source", spec.source),
+    ] {
+        if !fact.is_empty() {
+            let line = format!("- **{name}**: {}", fact.replace('*', "\\*"));
+            writeln!(text, "{}", line.replace(": \n", ":\n")).unwrap();
+        }
+    }
 }
 
 #[test]
