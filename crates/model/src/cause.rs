@@ -22,27 +22,27 @@ causes! {
     JournalCommit = "journal-commit",
     /// An operation waited for one of ext4's fast commits.
     FastCommit = "fast-commit",
-    /// A change of a file waited for room in XFS's log.
+    /// A file change waited for space in the XFS log.
     XfsLogSpace = "xfs-log-space",
     /// An operation waited for an XFS inode that another thread was reading or writing.
     XfsInodeLock = "xfs-inode-lock",
-    /// The append waited for the partition's log, or another lock on its way, held by another thread.
+    /// The append waited for the partition's log lock, or another lock that it needs, held by another thread.
     LogLock = "log-lock",
-    /// The thread that held the log waited until a file was on the device.
+    /// The thread that held the log lock waited for the fsync of a file.
     RollFsync = "roll-fsync",
     /// The kernel paused a writer because too many pages were dirty.
     DirtyThrottling = "dirty-throttling",
-    /// A write waited for a page that must not change while the device writes it.
+    /// A write waited for a page under writeback, which must not change (stable page).
     StablePage = "stable-page",
     /// An operation waited for a page that another thread had locked.
     PageLock = "page-lock",
-    /// The thread had to free memory before it could have some.
+    /// The thread had to reclaim memory before it could allocate some.
     MemoryReclaim = "memory-reclaim",
     /// An operation waited for the block device.
     SlowDevice = "slow-device",
     /// A network thread read from the device for one of its connections, and all of them waited.
     DiskReadInNetworkThread = "disk-read-in-network-thread",
-    /// What was read had been in the page cache and no longer was.
+    /// The data that was read had been evicted from the page cache.
     CacheEviction = "cache-eviction",
     /// A page of a mapped index had to be read from the device.
     IndexPageFault = "index-page-fault",
@@ -54,7 +54,7 @@ causes! {
     NetworkThreadsBusy = "network-threads-busy",
     /// The request waited behind an earlier one of its connection.
     HeadOfLine = "head-of-line",
-    /// The request waited for a follower to have its records.
+    /// The request waited for a follower to replicate its records.
     ReplicationWait = "replication-wait",
     /// A fetch waited for data as long as it allowed (long poll): not slowness.
     LongPoll = "long-poll",
@@ -66,15 +66,15 @@ causes! {
     Safepoint = "safepoint",
     /// The broker's cgroup had used up its CPU quota.
     CpuThrottled = "cpu-throttled",
-    /// The thread could run and had no CPU.
+    /// The thread was runnable and waited for a CPU.
     RunQueue = "run-queue",
     /// The log cleaner's own reads and writes kept the device busy.
     LogCleaner = "log-cleaner",
     /// The broker converted records for a client that knows only an older format.
     DownConversion = "down-conversion",
-    /// The broker wrote another batch than it was sent: it compressed or converted the records itself.
+    /// The broker compressed or converted the records itself before it wrote them.
     Recompression = "recompression",
-    /// Bytes of the request or the response came or went slowly.
+    /// The client or the network sent the request, or took the response, slowly.
     SlowClient = "slow-client",
     /// The append waited until the transaction's coordinator had confirmed the partition.
     TxnVerification = "txn-verification",

@@ -52,9 +52,9 @@ named! {
         Heartbeat = "heartbeat",
         /// A request of the broker's own that was not answered.
         RequestTimeout = "request-timeout",
-        /// A pause of the JVM's collector.
+        /// A GC pause.
         GcPause = "gc-pause",
-        /// Any stop of the JVM.
+        /// A JVM pause (safepoint).
         Safepoint = "safepoint",
         /// A request, as Kafka's request log has it.
         Request = "request",

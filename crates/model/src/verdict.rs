@@ -227,7 +227,7 @@ named! {
         FileOp = "file-op",
         /// A wait for a lock.
         LockWait = "lock-wait",
-        /// A stop of the JVM.
+        /// A JVM pause.
         Gc = "gc",
         /// A kernel event, such as a journal's commit.
         Kernel = "kernel",
