@@ -32,7 +32,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// Where a table's folder belongs is something else.
-    #[error("{path} is no directory of the recording's own: move it away")]
+    #[error("{path} is not a directory inside the recording: move it away")]
     NoFolder {
         /// What is there.
         path: PathBuf,
@@ -46,7 +46,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The manifest cannot be understood.
-    #[error("{path} is damaged ({why}): take the file from a copy of the recording")]
+    #[error("{path} is damaged ({why}): restore the file from a copy of the recording")]
     Manifest {
         /// The manifest.
         path: PathBuf,
@@ -55,7 +55,7 @@ pub enum Error {
     },
     /// A version of the format that this build does not know.
     #[error(
-        "{path} is of recording format {found}, this brokerscope reads {known}: use {} brokerscope",
+        "{path} has recording format {found}, this brokerscope reads format {known}: use {} brokerscope",
         if found < known { "an older" } else { "a newer" }
     )]
     Version {
@@ -67,9 +67,7 @@ pub enum Error {
         known: u32,
     },
     /// A part cannot be read, or only up to some row.
-    #[error(
-        "{path} is damaged ({why}): what follows in it is left out; move it away to be rid of this message"
-    )]
+    #[error("{path} is damaged ({why}): what follows in it is left out; move it away to stop this message")]
     Part {
         /// The part.
         path: PathBuf,

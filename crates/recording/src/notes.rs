@@ -60,5 +60,5 @@ impl Notes {
 
 /// Runs a third-party decoder on bytes from outside; its panic becomes an error. The caller drops the decoder then.
 pub(crate) fn fenced<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(decode)).map_err(|_| "its decoder gave up on it".to_owned())
+    catch_unwind(AssertUnwindSafe(decode)).map_err(|_| "its decoder panicked".to_owned())
 }

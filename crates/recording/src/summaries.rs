@@ -178,7 +178,7 @@ pub fn summary_ranges(folder: &str, path: &Path) -> Result<Vec<Range<u64>>, Erro
     let ranges = fenced(|| file.ranges(&Projection::of(&columns()))).map_err(damaged)?;
     let size = std::fs::metadata(path).map_err(Error::io("read", path))?.len();
     if ranges.iter().any(|range| range.end > size) {
-        return Err(damaged("its footer leads beyond its end".to_owned()));
+        return Err(damaged("its footer points beyond its end".to_owned()));
     }
     Ok(ranges)
 }

@@ -121,9 +121,9 @@ fn what_is_no_recording_is_told_in_one_line() {
         (r#"{"format":"other","version":2}"#, "its format is \"other\""),
         (
             r#"{"format":"brokerscope-recording","version":1}"#,
-            "is of recording format 1, this brokerscope reads 2: use an older",
+            "has recording format 1, this brokerscope reads format 2: use an older",
         ),
-        (r#"{"format":"brokerscope-recording","version":7}"#, "is of recording format 7"),
+        (r#"{"format":"brokerscope-recording","version":7}"#, "has recording format 7"),
         (r#"{"format":"brokerscope-recording","version":7,"host":3}"#, "use a newer brokerscope"),
         (r#"{"format":"brokerscope-recording","version":2,"host":3}"#, "is damaged"),
     ] {
