@@ -219,7 +219,7 @@ fn assert_same_over_tls(bucket: &Bucket, site: &str) {
     let refused = fleet(false);
     assert!(refused.status == Some(1) && refused.stderr.lines().count() == 1, "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("no trust in who answers (invalid peer certificate"),
+        refused.stderr.contains("the server's certificate is not trusted (invalid peer certificate"),
         "{}",
         refused.stderr
     );
@@ -251,7 +251,7 @@ fn assert_refusals(bucket: &Bucket) {
     let (stranger, its_secret) = (bucket.key("stranger", "id"), bucket.key("stranger", "secret"));
     for (id, secret, url, told) in [
         (id, secret, "s3://no-such-bucket/site", "there is no such bucket"),
-        (id, secret, "s3://recordings/none", "no recording in it"),
+        (id, secret, "s3://recordings/none", "it holds no recording"),
         (id, "no such secret", SITE, "access denied (SignatureDoesNotMatch)"),
         ("AKIANOSUCHKEY", secret, SITE, "access denied (InvalidAccessKeyId)"),
         (stranger, its_secret, SITE, "access denied (AccessDenied)"),

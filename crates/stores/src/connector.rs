@@ -49,7 +49,7 @@ fn duration(
 ) -> object_store::Result<Option<Duration>> {
     let Some(value) = options.get_config_value(&key) else { return Ok(None) };
     let parsed = humantime::parse_duration(&value);
-    parsed.map(Some).map_err(|error| generic(format!("{variable} is no time ({value}): {error}")))
+    parsed.map(Some).map_err(|error| generic(format!("{variable} is not a duration ({value}): {error}")))
 }
 
 fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {

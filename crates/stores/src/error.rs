@@ -29,25 +29,25 @@ pub struct Error {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ErrorKind {
     /// It names no bucket.
-    #[error("brokerscope reads no such URL: name s3://BUCKET/PREFIX, or a directory")]
+    #[error("unsupported URL: name s3://BUCKET/PREFIX, or a directory")]
     Url,
     /// The environment's settings contradict each other.
-    #[error("{why}; see the AWS_ variables of the environment")]
+    #[error("{why}; check the AWS_ environment variables")]
     Settings {
         /// What is wrong.
         why: String,
     },
     /// Something else than TLS was asked for, and not allowed.
-    #[error("AWS_ENDPOINT_URL is plain HTTP: name one of HTTPS, or allow it by AWS_ALLOW_HTTP=true")]
+    #[error("AWS_ENDPOINT_URL is plain HTTP: use an https:// URL, or set AWS_ALLOW_HTTP=true")]
     PlainHttp,
     /// Nobody is known whose word on a certificate would count.
     #[error(
-        "no certificate authorities on this host: install ca-certificates, or name a file of them in SSL_CERT_FILE"
+        "no CA certificates on this host: install ca-certificates, or set SSL_CERT_FILE to a file of them"
     )]
     NoAuthorities,
     /// The server has no certificate that counts.
     #[error(
-        "no trust in who answers ({why}): check AWS_ENDPOINT_URL, or name its authority's file in SSL_CERT_FILE"
+        "the server's certificate is not trusted ({why}): check AWS_ENDPOINT_URL, or set SSL_CERT_FILE to its CA's file"
     )]
     Untrusted {
         /// What is wrong with the certificate.
@@ -55,7 +55,7 @@ pub(crate) enum ErrorKind {
     },
     /// The environment has no credentials, nor has the host.
     #[error(
-        "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true where everybody may read"
+        "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket"
     )]
     NoCredentials,
     /// The credentials do not suffice.
@@ -69,13 +69,15 @@ pub(crate) enum ErrorKind {
     #[error("there is no such bucket: check its name, AWS_REGION and AWS_ENDPOINT_URL")]
     NoBucket,
     /// The store redirects to another place.
-    #[error("the bucket is elsewhere: set AWS_REGION to its region, and check AWS_ENDPOINT_URL")]
+    #[error(
+        "the bucket is in another region or at another endpoint: set AWS_REGION, and check AWS_ENDPOINT_URL"
+    )]
     Elsewhere,
     /// There is no such object, or no longer.
-    #[error("there is no such object (any more): run this again")]
+    #[error("the object does not exist, or no longer: run this again")]
     NoObject,
     /// Another object has the name by now.
-    #[error("it was replaced while it was read: run this again")]
+    #[error("the object was replaced while it was read: run this again")]
     Replaced,
     /// The store sent more or fewer bytes than were asked for.
     #[error("{sent} bytes came instead of {asked}: run this again")]
@@ -107,13 +109,13 @@ pub(crate) enum ErrorKind {
         why: String,
     },
     /// What was fetched could not be written here.
-    #[error("cannot keep a copy: {source}")]
+    #[error("cannot write a local copy: {source}")]
     Keep {
         /// What the operating system said.
         source: io::Error,
     },
     /// No runtime could be made.
-    #[error("cannot begin to read: {source}")]
+    #[error("cannot start the client: {source}")]
     Runtime {
         /// What the operating system said.
         source: io::Error,
@@ -253,7 +255,7 @@ mod tests {
         assert!(of(&missing("NoSuchBucket"), false).contains("no such bucket"));
         assert!(of(&missing("NotFound"), true).contains("no such bucket"));
         let object = of(&missing("NoSuchKey"), false);
-        assert!(object.starts_with("s3://b/k: there is no such object"), "{object}");
+        assert!(object.starts_with("s3://b/k: the object does not exist"), "{object}");
     }
 
     #[test]
@@ -269,12 +271,18 @@ mod tests {
         let redirect = generic("Server returned non-2xx status code: 307 Temporary Redirect: ");
         let bare = generic("Error performing GET x in 1s - Received redirect without LOCATION, this means");
         for error in [redirect, bare] {
-            assert!(of(&error, true).contains("the bucket is elsewhere: set AWS_REGION"));
-            assert!(of(&error, false).contains("the bucket is elsewhere: set AWS_REGION"));
+            assert!(
+                of(&error, true)
+                    .contains("the bucket is in another region or at another endpoint: set AWS_REGION")
+            );
+            assert!(
+                of(&error, false)
+                    .contains("the bucket is in another region or at another endpoint: set AWS_REGION")
+            );
         }
         let unknown = std::io::Error::other("invalid peer certificate: UnknownIssuer");
         let unknown = of(&generic(HttpError::new(HttpErrorKind::Connect, unknown)), true);
-        assert!(unknown.contains("no trust in who answers (invalid peer certificate: Unk"), "{unknown}");
+        assert!(unknown.contains("certificate is not trusted (invalid peer certificate: Unk"), "{unknown}");
         let none = generic("unexpected error: No CA certificates were loaded from the system");
         let none = Error::of_settings("s3://b", &none).to_string();
         assert!(none.contains("install ca-certificates"), "{none}");

@@ -184,7 +184,7 @@ fn check_endpoint(settings: &AmazonS3Builder, url: &str) -> Result<(), Error> {
         Some("http") if allowed.is_some_and(|word| is_yes(&word)) => Ok(()),
         Some("http") => Err(ErrorKind::PlainHttp.of(url)),
         // Not repeated: some have a password in it.
-        _ => Err(ErrorKind::Settings { why: "AWS_ENDPOINT_URL is no https://HOST:PORT".to_owned() }.of(url)),
+        _ => Err(ErrorKind::Settings { why: "AWS_ENDPOINT_URL is not https://HOST:PORT".to_owned() }.of(url)),
     }
 }
 
