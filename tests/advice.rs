@@ -192,7 +192,10 @@ fn a_broker_is_advised_and_left_as_it_is() {
     assert!(told(&changed, "advice", "unclean-election").is_some(), "{changed:#?}");
     let notes = changed.last().unwrap()["notes"].to_string();
     // Kafka 4.1 sets min.insync.replicas itself in the same way.
-    assert!(notes.contains("changed while the broker runs (kafka-configs) and used as such: "), "{notes}");
+    assert!(
+        notes.contains("changed while the broker runs (kafka-configs); the changed values are used: "),
+        "{notes}"
+    );
     assert!(notes.contains("unclean.leader.election.enable"), "{notes}");
 
     let watched = advise(brokerscope::command(), broker.pid, &["--for", "3s"]);
@@ -212,7 +215,7 @@ fn a_broker_is_advised_and_left_as_it_is() {
         "it keeps what the broker said: {recorded:#?}"
     );
     let notes = recorded.last().unwrap()["notes"].to_string();
-    assert!(notes.contains("in force otherwise than in its file (kafka-configs)"), "{notes}");
+    assert!(notes.contains("the values in force (kafka-configs) are used"), "{notes}");
 
     let few = advise(as_nobody(), broker.pid, &[]);
     let why = few.iter().find(|object| object["input"] == "the broker's settings").unwrap();

@@ -184,7 +184,7 @@ pub struct WhyNot {
 
 /// As far as file operations say.
 fn volume((device, fs): (&Arc<str>, &Arc<str>)) -> Volume {
-    let not_recorded: Arc<str> = "operations on files do not say it: run advise beside the broker".into();
+    let not_recorded: Arc<str> = "file operations do not show them; run advise on the broker's host".into();
     Volume {
         log_dir: format!("the log dir on {device}").into(),
         device: Arc::clone(device),
@@ -210,9 +210,9 @@ fn unsent(files: Files, window: Nanos) -> Option<ReadsWithoutEgress> {
 }
 
 /// What a recording does not hold.
-const NOT_RECORDED: &str = "the recording does not hold it: run advise beside the broker";
+const NOT_RECORDED: &str = "not in the recording; run advise on the broker's host";
 /// Why sums of operations on files are not known where the recorder left some out.
-const LEFT_OUT: &str = "the recording holds operations on files only around what was slow";
+const LEFT_OUT: &str = "the recording holds file operations only around slow requests and operations";
 const NOTHING_SEEN: WhyNot = WhyNot {
     requests: "no request was recorded",
     samples: "the recording holds none",

@@ -143,7 +143,7 @@ impl Analysis<'_> {
     pub fn finish(self, mut gaps: Gaps) -> Conclusion {
         if self.left_out > 0 {
             gaps.notes.push(format!(
-                "{} slow requests that were not asked for are counted in the totals but not told",
+                "{} other slow requests are counted in the totals but not shown",
                 self.left_out
             ));
         }

@@ -67,7 +67,7 @@ impl Bucket {
         let (came, there) = fetch::fetch(&self.store, &location, copy.path(), columns)?;
         if !copy.path().join(MANIFEST).is_file() {
             return Err(Error::input(format!(
-                "{shown}: it is not a recording (it has no {MANIFEST}): name its own folder; `brokerscope fleet` takes one above"
+                "{shown}: it is not a recording (it has no {MANIFEST}): name the recording's own folder; for a folder above it, use `brokerscope fleet`"
             )));
         }
         let (before, before_there) = self.fetched_bytes.get();

@@ -52,7 +52,7 @@ impl ComparisonRuns {
         self.hosts.sort();
         self.hosts.dedup();
         if self.hosts.len() > 1 {
-            self.notes.insert(0, format!("not recorded on one machine: {}", self.hosts.join("; ")));
+            self.notes.insert(0, format!("recorded on different hosts: {}", self.hosts.join("; ")));
         }
         let name = |wanted: &String| {
             let known = wire::ApiKey::known().find(|api| same_api(wanted, api.name()));
@@ -60,7 +60,8 @@ impl ComparisonRuns {
         };
         let comparison = Comparison::of(self.slo, setups);
         for empty in comparison.configurations.iter().filter(|one| one.requests == 0) {
-            self.notes.push(format!("{}: there is no such request: nothing compares with it", empty.name));
+            self.notes
+                .push(format!("{}: no request matches, so nothing can be compared with it", empty.name));
         }
         ComparisonReport {
             apis: self.filter.apis.iter().map(name).collect(),

@@ -36,8 +36,9 @@ impl CrossCheck {
     pub(crate) fn finish(self) -> (Agreement, Vec<String>) {
         let mut notes = Vec::new();
         if self.log.is_empty() {
-            notes
-                .push("the request log holds no request as Kafka 2.7 or later writes it at DEBUG".to_owned());
+            notes.push(
+                "the request log holds no request in the format of Kafka 2.7 or later at DEBUG".to_owned(),
+            );
         }
         if self.log.left_out() > 0 {
             notes.push(format!("{} lines of the request log could not be read", self.log.left_out()));

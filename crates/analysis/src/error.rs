@@ -78,10 +78,13 @@ impl Error {
 /// Says that a file cannot be read, and what to do.
 pub fn file_error(path: &Path, error: &(dyn std::error::Error + 'static)) -> Error {
     if input::url(path).is_some() {
-        return Error::input(format!("{}: a URL: here only files and directories are read", path.display()));
+        return Error::input(format!(
+            "{}: URLs cannot be read here; name a file or directory",
+            path.display()
+        ));
     }
     let root = std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error);
-    Error::input(format!("{}: cannot read: {root}; check the path and who may read it", path.display()))
+    Error::input(format!("{}: cannot read: {root}; check the path and its permissions", path.display()))
 }
 
 /// Opens a file to read it.

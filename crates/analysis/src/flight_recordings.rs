@@ -37,7 +37,10 @@ pub fn read_flight_recording(
         notes.push(format!("{path}: {} could not be read{first}", format_count_of(summary.damaged, "event")));
     }
     if summary.lost > 0 {
-        notes.push(format!("{path}: {} found no room", format_count_of(summary.lost, "name or stack")));
+        notes.push(format!(
+            "{path}: {} dropped: too many to hold",
+            format_count_of(summary.lost, "name or stack")
+        ));
     }
     Ok(notes)
 }

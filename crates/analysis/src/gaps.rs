@@ -78,7 +78,7 @@ pub(crate) const JVM: (&str, &str) = (
 /// What no recording holds.
 pub(crate) const QUEUES: (&str, &str) = (
     "when a request handler took a request out of the queue",
-    "nothing watches the queue itself; it is inferred from the work before by what the handler's thread is known to have done last",
+    "nothing watches the queue itself; the time is inferred from the last known work of the handler's thread",
 );
 /// What no capture holds.
 pub(crate) const BROKER: (&str, &str) = (
@@ -87,7 +87,7 @@ pub(crate) const BROKER: (&str, &str) = (
 );
 /// What to know where there was nothing to explain.
 const NO_REQUEST: &str =
-    "no request was seen: nothing spoke Kafka then, or it was on a port that was not captured, or encrypted";
+    "no request was seen: there was no Kafka traffic, or it was encrypted or on a port that was not captured";
 
 pub(crate) fn unobservable((what, why): (&str, &str)) -> Unobservable {
     Unobservable { what: what.to_owned(), why: why.to_owned() }

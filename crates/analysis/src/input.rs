@@ -36,9 +36,9 @@ impl Packets {
             ([_], Some(input)) => Ok(input
                 .strip_prefix("live:")
                 .map_or(Self::Stdin, |interface| Self::Live(interface.to_owned()))),
-            (_, Some(input)) => {
-                Err(Usage::new(format!("{input} stands alone; several inputs must be capture files")))
-            }
+            (_, Some(input)) => Err(Usage::new(format!(
+                "{input} must be the only input; several inputs must be capture files"
+            ))),
             ([input], None) if is_pipe(Path::new(input)) => Ok(Self::Pipe(PathBuf::from(input))),
             (_, None) => Ok(Self::Files(inputs.iter().map(PathBuf::from).collect())),
         }
@@ -90,7 +90,7 @@ fn check_directory(dir: &Path) -> Result<(), Error> {
     if !found.is_dir() {
         let dir = dir.display();
         return Err(Error::input(format!(
-            "{dir}: it is no directory: name the one that `brokerscope record -o` wrote"
+            "{dir}: it is not a directory: name the one that `brokerscope record -o` wrote"
         )));
     }
     Ok(())
@@ -105,7 +105,7 @@ fn recording_error(error: recording::Error) -> Error {
 
 fn not_a_recording(error: recording::Error) -> Error {
     match error {
-        recording::Error::NotARecording { .. } => Error::input(format!("{error}, or captures one by one")),
+        recording::Error::NotARecording { .. } => Error::input(format!("{error}, or name capture files")),
         _ => recording_error(error),
     }
 }

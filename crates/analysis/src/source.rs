@@ -116,7 +116,7 @@ pub fn open(inputs: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn EventSo
     }
     let captures = input::open_captures(inputs)?;
     if !options.jfr.is_empty() {
-        return Err(Usage::new("--jfr goes with a recording: packets say nothing of threads").into());
+        return Err(Usage::new("--jfr needs a recording: a packet capture knows no threads").into());
     }
     Ok(Box::new(Capture::new(captures, options, Stop::after(None)?)?))
 }
@@ -131,13 +131,13 @@ pub fn follow(inputs: &[PathBuf], options: &ReadOptions, stop: Stop) -> Result<R
     }
     let Some(reader) = input::find_recording(inputs)? else {
         input::open_captures(inputs)?;
-        return Err(Usage::new("--follow goes with a recording that is being written").into());
+        return Err(Usage::new("--follow needs a recording that is being written").into());
     };
     Ok(Recording::new(reader, options)?.growing(stop))
 }
 
 /// What is wrong with writing to a bucket, or waiting for more in it.
-pub const ONLY_READ: &str = "--follow and --save are for a directory; an object store is only read";
+pub const ONLY_READ: &str = "--follow and --save need a local directory; an object store is only read";
 
 /// Opens a recording, here or in a bucket.
 ///

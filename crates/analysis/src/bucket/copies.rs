@@ -43,7 +43,7 @@ impl Copy {
         let place = std::env::temp_dir();
         let cannot = |error| {
             let place = place.display();
-            Error::disk(format!("{place}: cannot make a directory: TMPDIR names another place"))(error)
+            Error::disk(format!("{place}: cannot create a directory: set TMPDIR to another place"))(error)
         };
         // Held until it is noted: a signal that comes in between waits for that.
         let mut copies = copies();

@@ -41,8 +41,8 @@ pub(super) fn fetch(
     columns: Columns,
 ) -> Result<(u64, u64), Error> {
     let objects = objects(store, location, columns)?;
-    let free =
-        stores::free_bytes(into).map_err(Error::disk(format!("{}: cannot tell its room", into.display())))?;
+    let free = stores::free_bytes(into)
+        .map_err(Error::disk(format!("{}: cannot read its free space", into.display())))?;
     let mut fetching = Fetching { store, location, into, columns, most: free / 2, came: 0 };
     for objects in objects.chunks(MAX_PARALLEL_PARTS) {
         fetching.parts(objects)?;
@@ -109,7 +109,7 @@ impl Fetching<'_> {
         }
         if self.came > self.most {
             return Err(Error::input(format!(
-                "{}: the copy takes more than {}, half of the room: TMPDIR names another place",
+                "{}: the copy takes more than {}, half of the free space: set TMPDIR to a larger file system",
                 self.location,
                 format_bytes(self.most)
             )));

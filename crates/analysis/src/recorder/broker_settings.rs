@@ -41,9 +41,7 @@ pub fn note(manifest: &Manifest) -> Option<String> {
     let broker = manifest.broker.as_ref()?;
     let Some(in_force) = &broker.settings_in_force else {
         let why = manifest.settings.get(UNKNOWN)?;
-        return Some(format!(
-            "settings that had been changed while the broker ran (kafka-configs) are not known: {why}"
-        ));
+        return Some(format!("settings changed while the broker ran (kafka-configs) are not known: {why}"));
     };
     let value = |of: &BTreeMap<String, String>, name: &str| of.get(name).map(|value| value.trim().to_owned());
     let differs = |name: &&str| value(in_force, name) != value(&broker.properties, name);
@@ -51,7 +49,7 @@ pub fn note(manifest: &Manifest) -> Option<String> {
     (!names.is_empty()).then(|| {
         let settings = format_count_of(names.len() as u64, "setting");
         format!(
-            "{settings} in force otherwise than in its file (kafka-configs) and used as such: {}",
+            "for {settings} the values in force (kafka-configs) are used, not those in the broker's file: {}",
             names.join(", ")
         )
     })
@@ -95,7 +93,7 @@ mod tests {
         assert_eq!(in_force.text("x"), Some("y"));
         let said = note(&manifest(told)).unwrap();
         assert!(
-            said.starts_with("2 settings in force otherwise")
+            said.starts_with("for 2 settings the values in force")
                 && said.ends_with("num.io.threads, num.network.threads"),
             "{said}"
         );

@@ -40,7 +40,7 @@ pub(super) fn note(settings: &BTreeMap<String, String>) -> Option<String> {
         String::new()
     };
     Some(format!(
-        "the recording holds what the kernel saw only around requests and file operations that took {threshold} or \
+        "the recording holds kernel events only around requests and file operations that took {threshold} or \
          longer{count}"
     ))
 }

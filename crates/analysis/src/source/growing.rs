@@ -14,7 +14,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// A recorder writes the host's figures every second: after this silence it may be gone.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// What to know where the recording goes on.
-const STOPPED: &str = "stopped while the recording goes on: the last verdicts may lack what is written after it; explain it again then";
+const STOPPED: &str = "stopped while the recording goes on: the last verdicts may lack evidence that is written later; explain it again when it is finished";
 
 /// The events of a recording that grows.
 pub(super) struct Growing {
@@ -60,7 +60,7 @@ impl Growing {
             self.silent = true;
             let (recording, seconds) = (recording.dir().display(), SILENT_AFTER.as_secs());
             tracing::info!(
-                "{recording}: nothing was written for {seconds} s: its recorder may be gone; Ctrl-C ends this"
+                "{recording}: nothing was written for {seconds} s: its recorder may have ended; Ctrl-C stops"
             );
         }
         sleep(LOOK_INTERVAL);

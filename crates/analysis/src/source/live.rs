@@ -83,7 +83,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         reasons.dedup();
         let (pid, reasons) = (broker.pid, reasons.join("; "));
         return Err(Error::input(format!(
-            "broker {pid}: nothing can be seen of it: {reasons}; `brokerscope doctor` says more"
+            "broker {pid}: nothing can be observed: {reasons}; run `brokerscope doctor` for details"
         )));
     }
     for purpose in watch.plan() {
@@ -102,7 +102,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
 /// Gives away what attaching needed and watching does not. `output` is where the command goes on writing files.
 pub fn drop_privileges(output: Option<&Path>) {
     if let Err(error) = watch::drop_unneeded_capabilities(output) {
-        tracing::warn!("capabilities that are not needed any more could not be given away: {error}");
+        tracing::warn!("cannot drop capabilities that are no longer needed: {error}");
     }
 }
 

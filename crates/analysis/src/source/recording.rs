@@ -162,7 +162,7 @@ impl Recording {
         notes.extend_from_slice(&self.flight_recordings.notes);
         notes.extend(recorder::notes(self.reader.manifest(), &self.zone));
         if self.tables.is_some() && !self.any && self.damaged.is_empty() {
-            notes.push("the recording holds nothing of this".to_owned());
+            notes.push("the recording holds no such events".to_owned());
             let missing = plan::missing(self.plan());
             notes.extend(missing.iter().map(|missing| {
                 format!("not seen when this was recorded: {}: {}", missing.what, missing.why)
@@ -207,7 +207,7 @@ impl EventSource for Recording {
         let mut notes = self.notes();
         if let Some(threshold) = self.partial_from().filter(|threshold| slower_than < *threshold) {
             notes.push(format!(
-                "of requests that took less than {threshold} most of the time is therefore unobserved"
+                "most of the time of requests faster than {threshold} is therefore unobserved"
             ));
         }
         Gaps { unobservable, notes, rest: self.rest, ..Gaps::default() }
@@ -261,6 +261,6 @@ pub fn check_parts(recording: &Path, damaged: u64) -> Result<(), Error> {
         if damaged == 1 { "a part of it is".to_owned() } else { format!("{damaged} parts of it are") };
     let recording = recording.display();
     Err(Error::input(format!(
-        "{recording}: {parts} damaged: what was shown is of the rest; take the recording from a copy"
+        "{recording}: {parts} damaged: the output covers the rest; restore the recording from a copy"
     )))
 }
