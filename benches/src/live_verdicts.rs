@@ -41,7 +41,7 @@ const SLOWER_THAN: &str = "50ms";
 /// How long it may take to attach, and to end.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// What it says once everything is attached.
-const BEGUN: &str = "explaining what takes broker";
+const BEGUN: &str = "explaining requests of broker";
 const LEAST_VERDICTS: usize = 100;
 const LAG_MS: f64 = 2_000.0;
 const CORE_PERCENT: f64 = 20.0;

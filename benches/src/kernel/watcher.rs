@@ -83,7 +83,7 @@ impl Watcher {
     pub(crate) fn exporter(binary: &Path, said: &Path, pid: u32) -> anyhow::Result<Self> {
         let mut command = Command::new(binary);
         command.args(["export", "--listen", "127.0.0.1:0", "--pid", &pid.to_string()]);
-        Self::start("brokerscope export", command, said, |said| said.contains("exporting what is seen"))
+        Self::start("brokerscope export", command, said, |said| said.contains("exporting metrics of"))
     }
 
     pub(crate) fn tcpdump(file: &Path, port: u16) -> anyhow::Result<Self> {

@@ -75,10 +75,10 @@ impl Flags {
         let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
         let given = |flag: &&&str| matches.value_source(flag) == Some(ValueSource::CommandLine);
         if let Some(flag) = self.refused.iter().find(given) {
-            return Err(Usage::new(format!("{command} takes no --{flag}: {}", self.refused_why)));
+            return Err(Usage::new(format!("{command} does not take --{flag}: {}", self.refused_why)));
         }
         for flag in self.unused.iter().filter(given) {
-            tracing::info!("--{flag} means nothing to {command}{}", self.unused_why);
+            tracing::info!("--{flag} has no effect on {command}{}", self.unused_why);
         }
         Ok(())
     }
@@ -100,7 +100,7 @@ pub(crate) struct Verbosity {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filter")]
 pub(crate) struct Filter {
-    /// Show only the broker's port (repeatable); without it, any that speaks Kafka.
+    /// Show only this broker port (repeatable); without it, every port that speaks Kafka.
     #[arg(id = "port", long, value_name = "PORT")]
     pub(crate) ports: Vec<u16>,
     /// Show only this topic (repeatable).
@@ -189,7 +189,7 @@ impl Duration {
     /// What to add to a sentence where only the user ends it.
     #[cfg(feature = "live")]
     pub(crate) fn until(self) -> &'static str {
-        if self.duration.is_some() { "" } else { "; Ctrl-C ends it" }
+        if self.duration.is_some() { "" } else { "; Ctrl-C stops" }
     }
 }
 
@@ -223,7 +223,7 @@ pub(crate) struct Interface {
 /// How much memory may be taken.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct MaxMemory {
-    /// Take at most this much memory, the kernel's buffers included (at least 96MiB). What does not fit is
+    /// Use at most this much memory, including the kernel's buffers (at least 96MiB). Events that do not fit are
     /// dropped and counted.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = quantity::memory)]
     pub(crate) max_memory: u64,
@@ -257,7 +257,7 @@ impl Source {
                 Err(Usage::new("--for is for live input; a recording is read to its end"))
             }
             Some(_) if self.jvm.no_attach => {
-                Err(Usage::new("--no-attach is for live input; to read a recording no JVM is asked"))
+                Err(Usage::new("--no-attach is for live input; reading a recording does not attach to a JVM"))
             }
             from => Ok(from.as_deref()),
         }
@@ -266,7 +266,7 @@ impl Source {
     /// Says how to end what only the user ends.
     pub(crate) fn announce_end(&self) {
         if self.from.from.is_none() && self.length.duration.is_none() {
-            tracing::info!("Ctrl-C shows what was found");
+            tracing::info!("Ctrl-C stops and shows the result");
         }
     }
 }
@@ -275,10 +275,10 @@ impl Source {
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "JVM")]
 pub(crate) struct Jvm {
-    /// Ask the broker's JVM nothing (live): threads have the 15 characters of their names that the kernel keeps.
+    /// Do not attach to the broker's JVM (live): thread names are then cut to the kernel's 15 characters.
     #[arg(long)]
     pub(crate) no_attach: bool,
-    /// Have the broker's JVM record who waits for locks, by Flight Recorder (live).
+    /// Record lock waits with JDK Flight Recorder in the broker's JVM (live).
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Jfr::Auto)]
     pub(crate) flight_recorder: Jfr,
 }
@@ -286,10 +286,10 @@ pub(crate) struct Jvm {
 /// When to have the broker's JVM record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Jfr {
-    /// Where starting it does not stall the broker: from JDK 25 on, and where it was started before
+    /// Where starting it does not stall the broker: on JDK 25 or newer, or where it already runs
     #[default]
     Auto,
-    /// Also where that stalls the broker for 25 ms or more, once, and has all its code compiled again
+    /// Also where starting it stalls the broker once, for 25 ms or more, and makes the JVM compile all code again
     Always,
     /// Not at all
     Never,
@@ -311,8 +311,8 @@ impl Jvm {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "JVM")]
 pub(crate) struct JfrFiles {
-    /// Use these recordings of JDK Flight Recorder too, which were made of the broker at the same time on the same
-    /// host (several after one --jfr).
+    /// Use these JDK Flight Recorder files too, recorded from the broker at the same time on the same host (several
+    /// after one --jfr).
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) jfr: Vec<PathBuf>,
 }

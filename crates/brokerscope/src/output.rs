@@ -73,7 +73,7 @@ pub(crate) fn check_places<'p>(paths: impl IntoIterator<Item = &'p Path>) -> any
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let (place, directory) = (path.display(), parent.is_none_or(Path::is_dir));
         anyhow::ensure!(!path.is_dir(), "{place}: it is a directory; name a file to write");
-        anyhow::ensure!(directory, "{place}: cannot write: there is no such directory; make it first");
+        anyhow::ensure!(directory, "{place}: cannot write: its directory does not exist; create it first");
     }
     Ok(())
 }

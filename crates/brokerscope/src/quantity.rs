@@ -68,7 +68,9 @@ const MIN_SNAPLEN_BYTES: u64 = 160;
 pub(crate) fn snaplen(text: &str) -> Result<u32, String> {
     let bytes = size(text)?;
     if bytes < MIN_SNAPLEN_BYTES {
-        return Err(format!("packets' headers and a request's alone can take {MIN_SNAPLEN_BYTES} bytes"));
+        return Err(format!(
+            "it must be at least {MIN_SNAPLEN_BYTES} bytes: packet and request headers alone can take that much"
+        ));
     }
     Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
 }
@@ -89,8 +91,9 @@ pub(crate) fn memory(text: &str) -> Result<u64, String> {
 pub(crate) fn speed(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches(['x', '×']).parse().ok();
     let speed = number.filter(|speed: &f64| (0.001..=1e6).contains(speed));
-    speed
-        .ok_or_else(|| format!("{text:?} is not a speed; write how many times as fast it shall be, as in 60"))
+    speed.ok_or_else(|| {
+        format!("{text:?} is not a speed; write how many times as fast to replay, for example 60")
+    })
 }
 
 /// Numbers with units one after the other, added up; none where anything else is in the text.

@@ -142,7 +142,7 @@ mod live {
         }
         if !unseen.is_empty() && no_requests.is_empty() {
             tracing::warn!(
-                "waits for a partition's log are inferred from the order of its appends; others are not seen"
+                "waits for a partition's log are inferred from the order of its appends; other lock waits are not seen"
             );
         }
     }
@@ -156,7 +156,10 @@ mod live {
 
     fn troubles(ended: &WatchSummary) -> Vec<String> {
         let dropped = (ended.dropped > 0).then(|| {
-            format!("{} came faster than they could be shown", format_count_of(ended.dropped, "event"))
+            format!(
+                "{} dropped: they came faster than they could be shown",
+                format_count_of(ended.dropped, "event")
+            )
         });
         let early = ended.kernel.iter().map(|error| format!("the probes ended early: {error}"));
         early.chain(ended.trouble.iter().cloned()).chain(dropped).collect()

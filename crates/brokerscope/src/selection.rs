@@ -20,8 +20,8 @@ pub(crate) struct Selection {
     /// Show only requests with an error code, and those that could not be read or were not answered.
     #[arg(long)]
     pub(crate) errors: bool,
-    /// Leave out long polls: fetches that no data came for, group members that waited for the others. Of a
-    /// fetch that data came for, only the time from then on is its latency.
+    /// Leave out long polls: fetches that returned no data, and group members that waited for others. The latency of
+    /// a fetch that waited for data counts from when the data came.
     #[arg(long)]
     pub(crate) no_waits: bool,
 }

@@ -124,7 +124,7 @@ fn the_sample_s_journal_comes_first_with_what_it_cost() {
     assert!(first["changes"].as_array().unwrap().iter().all(|change| change["together"] == false));
     // What costs nothing there is not advised, and what a recording does not hold is said.
     assert!(told.rules("silent").contains(&"gc-pause") && told.rules("silent").contains(&"batch-size"));
-    assert!(told.why_missing("the kernel's settings").contains("beside the broker"));
+    assert!(told.why_missing("the kernel's settings").contains("on the broker's host"));
     let costs: Vec<i64> =
         told.of("advice").iter().map(|advice| advice["cost_ns"].as_i64().unwrap_or(-1)).collect();
     assert!(costs.is_sorted_by(|a, b| a >= b), "{costs:?}");

@@ -94,7 +94,7 @@ fn where_nothing_was_seen_it_is_said_why() {
     }
     let (status, _, stderr) = run(&["io", "--from", spoilt.text()]);
     assert_eq!(status, Some(0), "{stderr}");
-    assert!(stderr.contains("the recording holds nothing of this"), "{stderr}");
+    assert!(stderr.contains("the recording holds no such events"), "{stderr}");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn what_is_no_recording_is_said_in_one_line() {
     let text = fs::read_to_string(&manifest).unwrap().replace("\"version\": 2", "\"version\": 1");
     fs::write(older.path.join("manifest.json"), text).unwrap();
     for (path, said) in [
-        (manifest.as_path(), "it is no directory"),
+        (manifest.as_path(), "it is not a directory"),
         (nothing.as_path(), "check the path"),
         (older.path.as_path(), "use an older brokerscope"),
     ] {
@@ -126,7 +126,8 @@ fn what_is_no_recording_is_said_in_one_line() {
 fn a_place_that_cannot_be_written_is_said_at_once() {
     let spoilt = Spoilt::new();
     let recording = spoilt.text();
-    for (place, said) in [("/no/such/directory/file", "no such directory"), (recording, "it is a directory")]
+    for (place, said) in
+        [("/no/such/directory/file", "its directory does not exist"), (recording, "it is a directory")]
     {
         for arguments in [
             &["report", recording, "-o", place][..],

@@ -187,7 +187,7 @@ fn what_stands_alone_is_not_read_with_others() {
     for inputs in [["-", "a.pcap"], ["a.pcap", "live:lo"], ["-", "-"]] {
         let (status, stdout, stderr) = run("requests", &inputs.map(PathBuf::from), &[]);
         assert_eq!((status, stdout.as_str(), stderr.lines().count()), (2, "", 1), "{stderr}");
-        assert!(stderr.contains("stands alone"), "{stderr}");
+        assert!(stderr.contains("must be the only input"), "{stderr}");
     }
 }
 

@@ -324,7 +324,7 @@ fn a_flag_that_means_nothing_is_said_not_obeyed() {
     recording(&recorded, 3);
     let (status, stdout, stderr) = run(&["io", "--from", text(&recorded), "--port", "1", "--format", "csv"]);
     assert_eq!((status, stdout.lines().count()), (0, 5), "{stderr}");
-    assert!(stderr.contains("--port means nothing to io"), "{stderr}");
+    assert!(stderr.contains("--port has no effect on io"), "{stderr}");
 }
 
 #[test]

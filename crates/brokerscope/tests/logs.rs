@@ -55,7 +55,7 @@ fn the_reduction_of_the_case_is_shown_by_partition_and_in_all() {
     let dir = tempfile::tempdir().unwrap();
     let path = log(dir.path(), "server.log", LOG.as_bytes());
     let (status, stdout, stderr) = run(&[&path]);
-    assert_eq!((status, stderr.as_str()), (0, "5 of 6 lines told something\n"));
+    assert_eq!((status, stderr.as_str()), (0, "5 of 6 lines matched\n"));
     let row = |start: &str| {
         let row = stdout
             .lines()

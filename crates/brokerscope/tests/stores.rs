@@ -142,9 +142,9 @@ fn other_commands_read_one_recording() {
     let (status, _, error) = scene.run(&["explain", &url, "--save"], &[]);
     assert!(status == Some(2) && error.contains("an object store is only read"), "{error}");
     let error = scene.failure(&["compare", &url, &url], &[]);
-    assert!(error.contains("here only files and directories are read"), "{error}");
+    assert!(error.contains("URLs cannot be read here"), "{error}");
     let error = scene.failure(&["segment", &url], &[]);
-    assert!(error.contains("here only files and directories are read"), "{error}");
+    assert!(error.contains("URLs cannot be read here"), "{error}");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_store_that_refuses_is_told_in_one_line() {
     let error = denied.failure(&["fleet", "s3://b"], &[]);
     assert!(error.contains("s3://b: access denied (AccessDenied): check AWS_ACCESS_KEY_ID"), "{error}");
     let empty = Scene::new(1, GOOD).failure(&["fleet", "s3://b/none"], &[]);
-    assert!(empty.contains("s3://b/none: no recording in it"), "{empty}");
+    assert!(empty.contains("s3://b/none: it holds no recording"), "{empty}");
     assert_eq!(denied.served.asked().len(), 1, "nobody asks again who was refused");
 }
 
@@ -164,7 +164,10 @@ fn a_store_that_refuses_is_told_in_one_line() {
 fn a_hostile_store_is_told_in_one_line() {
     let elsewhere = Scene::new(1, |_| Some(Odd::Redirect));
     let error = elsewhere.failure(&["fleet", "s3://b/site"], &[]);
-    assert!(error.contains("s3://b/site: the bucket is elsewhere: set AWS_REGION"), "{error}");
+    assert!(
+        error.contains("s3://b/site: the bucket is in another region or at another endpoint: set AWS_REGION"),
+        "{error}"
+    );
     assert_eq!(elsewhere.served.asked().len(), 1, "nobody goes where a store sends");
     let odd: [(Oddity, &str); 4] = [
         (|_| Some(Odd::Long(17 << 20)), "s3://b/site: cannot read: an answer is longer than 16 MiB"),
@@ -214,29 +217,27 @@ fn whoever_does_not_answer_is_asked_a_few_times_and_no_more() {
 fn what_the_environment_lacks_is_told_before_anything_is_asked() {
     let scene = Scene::new(1, GOOD);
     let error = scene.failure(&["fleet", "s3://b/site"], &[("AWS_ALLOW_HTTP", "")]);
-    assert!(error.contains("plain HTTP: name one of HTTPS, or allow it by AWS_ALLOW_HTTP=true"), "{error}");
+    assert!(error.contains("plain HTTP: use an https:// URL, or set AWS_ALLOW_HTTP=true"), "{error}");
     let error = scene.failure(&["fleet", "s3://b/site"], &[("AWS_ENDPOINT_URL", "localhost:9000")]);
-    assert!(error.contains("s3://b/site: AWS_ENDPOINT_URL is no https://HOST:PORT; see"), "{error}");
+    assert!(error.contains("s3://b/site: AWS_ENDPOINT_URL is not https://HOST:PORT; check"), "{error}");
     let error = scene.failure(&["fleet", "s3://b/site"], &[("AWS_TIMEOUT", "soon")]);
-    assert!(error.contains("s3://b/site: AWS_TIMEOUT is no time (soon)"), "{error}");
+    assert!(error.contains("s3://b/site: AWS_TIMEOUT is not a duration (soon)"), "{error}");
     let (file, directory) = (tempfile::NamedTempFile::new().unwrap(), tempfile::tempdir().unwrap());
     let nobody = [
         ("SSL_CERT_FILE", file.path().to_str().unwrap()),
         ("SSL_CERT_DIR", directory.path().to_str().unwrap()),
     ];
     let error = scene.failure(&["fleet", "s3://b/site"], &nobody);
-    assert!(error.contains("s3://b/site: no certificate authorities on this host"), "{error}");
+    assert!(error.contains("s3://b/site: no CA certificates on this host"), "{error}");
     let error = scene.failure(&["fleet", "s3://b/site"], &[("AWS_SECRET_ACCESS_KEY", "")]);
-    assert!(error.contains("see the AWS_ variables of the environment"), "{error}");
+    assert!(error.contains("check the AWS_ environment variables"), "{error}");
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = format!("http://{closed}");
     let settings =
         [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", ""), ("AWS_METADATA_ENDPOINT", &nobody)];
     let error = scene.failure(&["fleet", "s3://b/site"], &settings);
     assert!(error.contains("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"), "{error}");
-    for (url, told) in
-        [("gs://b/site", "reads no such URL: name s3://"), ("s3://b/a//b", "reads no such URL")]
-    {
+    for (url, told) in [("gs://b/site", "unsupported URL: name s3://"), ("s3://b/a//b", "unsupported URL")] {
         let error = scene.failure(&["fleet", url], &[]);
         assert!(error.contains(told), "{error}");
     }
@@ -253,11 +254,11 @@ fn an_object_that_is_gone_is_told_and_the_others_are_compared() {
     let odd: [(Oddity, &str); 2] = [
         (
             |target| is_of_broker_2(target).then_some(Odd::Status(404, "NoSuchKey")),
-            "there is no such object (any more)",
+            "the object does not exist, or no longer",
         ),
         (
             |target| is_of_broker_2(target).then_some(Odd::Status(412, "PreconditionFailed")),
-            "it was replaced",
+            "the object was replaced",
         ),
     ];
     for (odd, told) in odd {

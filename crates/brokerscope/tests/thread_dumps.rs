@@ -99,7 +99,7 @@ fn what_is_no_dump_or_means_nothing_to_one_is_said() {
     assert_eq!(status, 1);
     assert!(err.contains("cannot read"), "{err}");
     let (_, _, err) = run(&[&dump("hotspot-17-sigquit.txt"), "--slower-than", "1ms"]);
-    assert!(err.starts_with("--slower-than means nothing to locks --dump\n"), "{err}");
+    assert!(err.starts_with("--slower-than has no effect on locks --dump\n"), "{err}");
     let (status, ..) = run(&[name, "--summary"]);
     assert_eq!(status, 2, "a summary of dumps is what is shown anyway");
 }

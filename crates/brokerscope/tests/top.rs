@@ -244,11 +244,11 @@ fn what_is_no_terminal_is_refused_in_a_line() {
     let output = run(Command::new(env!("CARGO_BIN_EXE_brokerscope")).args(REPLAY.split(' ')));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.lines().count() == 1 && said.contains("standard output is none"), "{said}");
+    assert!(said.lines().count() == 1 && said.contains("standard output is not one"), "{said}");
     assert!(output.stdout.is_empty());
     let tmux = Tmux::brokerscope((80, 24), "TERM=dumb", REPLAY);
     let screen = tmux.wait_for_end("status 1");
-    assert!(screen.contains("and TERM says that"), "{screen}");
+    assert!(screen.contains("TERM is empty or dumb"), "{screen}");
 }
 
 #[test]

@@ -26,11 +26,10 @@ use crate::output::{self, Pace};
 /// A command line has no limit below this.
 const MAX_OPTION_BYTES: u64 = 4 << 20;
 /// Why there are no thread dumps where the user gave none.
-const NO_DUMPS: &str =
-    "none were given: --dump takes files that jstack, jcmd PID Thread.print or OpenJ9 wrote";
+const NO_DUMPS: &str = "none were given; use --dump with files from jstack, jcmd PID Thread.print or OpenJ9";
 /// What a file of settings does not hold.
 const FILE_ONLY: &str =
-    "settings that were changed while the broker runs (kafka-configs) are not in its file and not known here";
+    "settings changed while the broker runs (kafka-configs) are not in its file and therefore not known";
 
 /// `advise`.
 #[derive(Debug, Args)]
@@ -59,7 +58,7 @@ pub(crate) struct Advise {
     /// Show also the rules that have nothing to advise, and why not.
     #[arg(long, help_heading = "Output")]
     all: bool,
-    /// Explain one rule: when it speaks, where its threshold comes from, and what it says of INPUT.
+    /// Explain one rule: when it applies, where its threshold comes from, and its result for INPUT.
     #[arg(long, value_name = "RULE", value_parser = PossibleValuesParser::new(RULES.iter().map(|rule| rule.name)), hide_possible_values = true, conflicts_with = "all")]
     explain: Option<String>,
     #[command(flatten)]
@@ -100,7 +99,7 @@ impl Run for Advise {
                 "for",
                 "Watch the broker that runs here for this time first: without it no cost of anything is known",
             ),
-            ("slower-than", "Find out why requests were slow that took at least this long"),
+            ("slower-than", "Explain requests that took at least this long"),
         ],
         defaults: &[("slower-than", "100ms")],
         ..Flags::NONE
@@ -218,7 +217,7 @@ fn is_properties(input: &Path) -> bool {
 }
 
 fn of_properties(file: &Path) -> anyhow::Result<Findings> {
-    let why = "only server.properties was given: name a recording, or run advise beside the broker";
+    let why = "only server.properties was given: name a recording, or run advise on the broker's host";
     let inputs =
         Inputs { settings: Ok(settings(file)?), dumps: Err(NO_DUMPS.into()), ..Inputs::unknown(why) };
     Ok(Findings::new(inputs, file.display().to_string(), vec![FILE_ONLY.to_owned()]))

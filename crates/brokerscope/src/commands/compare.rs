@@ -40,7 +40,7 @@ pub(crate) struct Compare {
     /// Configurations to compare, at least two: DIR, DIR@FROM-TO or NAME=DIR,DIR... (see below).
     #[arg(value_name = "CONFIGURATION", required = true, num_args = 2..)]
     configurations: Vec<String>,
-    /// Call a request slow that takes as long, or longer, and find its cause.
+    /// Count requests that took at least this long as slow, and find their causes.
     #[arg(long, alias = "slower-than", value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
     slo: Nanos,
     /// Compare only requests of this API (repeatable).
@@ -49,7 +49,7 @@ pub(crate) struct Compare {
     /// Compare only requests for this topic (repeatable).
     #[arg(long = "topic", help_heading = "Filter", value_name = "TOPIC")]
     topics: Vec<String>,
-    /// Leave out the beginning of every run, which warms up.
+    /// Leave out this much of the beginning of every run, as warm-up.
     #[arg(long, help_heading = "Filter", value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     skip: Nanos,
     /// Write in this format; json is one object a line.

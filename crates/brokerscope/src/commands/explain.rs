@@ -27,8 +27,7 @@ use crate::selection::{RequestConditions, Selection};
 /// How long verdicts may wait to be written with others.
 const MAX_WRITE_DELAY: StdDuration = StdDuration::from_millis(100);
 /// What a recording that cannot be written to is good for, before the reason.
-const CANNOT_SAVE: &str =
-    "the verdicts cannot be kept (explain a copy that you may write to, or leave --save away)";
+const CANNOT_SAVE: &str = "cannot save the verdicts (explain a copy that you can write to, or omit --save)";
 
 /// `explain`.
 #[derive(Debug, Args)]
@@ -45,23 +44,23 @@ pub(crate) struct Explain {
     /// wire only); or live, or live:IFACE, for the broker that runs here, on all interfaces or this one.
     #[arg(value_name = "INPUT", required = true)]
     inputs: Vec<PathBuf>,
-    /// Explain the request with this correlation id, however quick it was. Each connection numbers its requests:
-    /// --client ADDRESS:PORT says which.
+    /// Explain the request with this correlation id, however fast it was. Connections use the same ids:
+    /// --client ADDRESS:PORT chooses one.
     #[arg(long, help_heading = "Filter", value_name = "CORRELATION", allow_negative_numbers = true, conflicts_with_all = ["top", "slower_than"])]
     request: Option<i32>,
-    /// Explain a recording while it is written: each verdict comes as soon as everything that bears on it is there, some
-    /// 12 s after the request. Ends with the recorder, or on Ctrl-C.
+    /// Explain a recording while it is written: each verdict comes as soon as all its evidence is there, about 12 s
+    /// after the request. Stops when the recorder ends, or on Ctrl-C.
     #[arg(long, help_heading = "Input", conflicts_with = "top")]
     follow: bool,
-    /// Keep the verdicts in the recording too, as the table verdicts/ (Parquet) beside its events, in place of earlier ones.
+    /// Save the verdicts in the recording too, as the table verdicts/ (Parquet); replaces earlier ones.
     #[arg(long, help_heading = "Output", conflicts_with_all = ["request", "port", "topic", "api", "client", "errors", "no_waits"])]
     save: bool,
-    /// Show what Kafka's own request log (kafka.request.logger at DEBUG; plain or gzip) says of each request beside what
-    /// was seen, and how far both agree (several files after one --request-log).
+    /// Compare each request with Kafka's own request log (kafka.request.logger at DEBUG; plain or gzip), and show how
+    /// far both agree (several files after one --request-log).
     #[arg(long, help_heading = "Input", value_name = "FILE", num_args = 1..)]
     request_log: Vec<PathBuf>,
-    /// Show for requests that nothing explains, or that only the time ties to a cause, what could not be decided and
-    /// what would decide it.
+    /// Show what could not be decided, and what data would decide it, for requests without a cause or with one that
+    /// only the times suggest.
     #[arg(long, help_heading = "Output")]
     why_not: bool,
     #[command(flatten)]
@@ -89,7 +88,7 @@ impl Run for Explain {
             ("message-id", "Show this record header as message id (captures; `record` takes it too)"),
             (
                 "flight-recorder",
-                "Have the broker's JVM record who waits for locks, by Flight Recorder (live): verdicts then come 3 s later",
+                "Record lock waits with JDK Flight Recorder in the broker's JVM (live): verdicts then come 3 s later",
             ),
         ],
         // By itself nothing here stalls the broker.
@@ -101,10 +100,10 @@ impl Run for Explain {
         self.scope.filter.requests().check()?;
         if let Some(interface) = self.live_interface() {
             if self.follow || self.save {
-                return usage("--follow and --save go with a recording");
+                return usage("--follow and --save need a recording");
             }
             if !self.jfr.jfr.is_empty() {
-                return usage("--jfr goes with a recording; live there is --flight-recorder");
+                return usage("--jfr needs a recording; for live input use --flight-recorder");
             }
             return self.run_live(interface);
         }
@@ -158,7 +157,10 @@ impl Explain {
         let options = LiveOptions { interface: Some(interface.to_owned()), ..options };
         let mut live = Live::start(options, Some(stop), self.length.duration)?;
         let (pid, slow) = (live.broker.pid, self.scope.slow.slower_than);
-        tracing::info!("explaining what takes broker {pid} {slow} or longer{}", self.length.until());
+        tracing::info!(
+            "explaining requests of broker {pid} that take {slow} or longer{}",
+            self.length.until()
+        );
         let mut analysis = self.analysis(&live)?;
         let mut timeliness = timeliness::Timeliness::new(&analysis.config);
         let mut explanation = Explanation::new(self, Pace::HandedOn);
@@ -203,7 +205,7 @@ impl Explain {
         if let Some(recording) = source.recording() {
             VerdictWriter::create(recording, self.scope.slow.slower_than).context(CANNOT_SAVE)
         } else {
-            usage("--save goes with a recording: packets have no place for verdicts")
+            usage("--save needs a recording: a packet capture cannot hold verdicts")
         }
     }
 }
@@ -255,7 +257,7 @@ impl Explanation {
         self.report.finish(conclusion).context(output::CANNOT_WRITE)?;
         if let Some(saved) = self.saved {
             let count = saved.finish().context(CANNOT_SAVE)?;
-            tracing::info!("{} kept in the recording's verdicts/", format_count_of(count, "verdict"));
+            tracing::info!("{} saved in the recording's verdicts/", format_count_of(count, "verdict"));
         }
         Ok(())
     }

@@ -38,13 +38,13 @@ Examples:
   brokerscope export --otlp http://127.0.0.1:4318
   brokerscope export --from DIR --speed 60")]
 pub(crate) struct Export {
-    /// Listen on this address. Anyone who reaches it learns the names of topics and clients.
+    /// Listen on this address. Anyone who can connect to it can read topic and client names.
     #[arg(long, help_heading = "Output", value_name = "ADDRESS", default_value = "127.0.0.1:9465")]
     listen: SocketAddr,
     /// Export this many topics one by one, those with the most bytes.
     #[arg(long, help_heading = "Output", value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     top_topics: u32,
-    /// Send slow requests as traces to this collector, too (OTLP/HTTP, `http://HOST:4318`). No TLS: a collector beside it does that.
+    /// Send slow requests as traces to this collector, too (OTLP/HTTP, `http://HOST:4318`). No TLS: use a local collector that forwards over TLS.
     #[arg(long, help_heading = "Output", value_name = "URL")]
     otlp: Option<otlp::Endpoint>,
     /// Send at most this many traces a second, of the slowest requests.
@@ -65,11 +65,11 @@ impl Run for Export {
     const FLAGS: Flags = Flags {
         hidden: &["message-id", "format", "utc", "wide"],
         refused: &["topic", "api"],
-        refused_why: "what slowed a request is often another's; choose by labels when you ask",
+        refused_why: "the cause is often in another topic or API; filter by labels in queries",
         help: &[
             (
                 "from",
-                "Export a recording instead of the broker that runs here, and go on when it has been read",
+                "Export a recording instead of the broker that runs here, and keep serving when it has been read",
             ),
             (
                 "speed",
@@ -83,7 +83,7 @@ impl Run for Export {
             ("port", "Capture this port (repeatable); without it, the broker's own"),
             (
                 "flight-recorder",
-                "Have the broker's JVM record who waits for locks, by Flight Recorder (live): causes then come 3 s later",
+                "Record lock waits with JDK Flight Recorder in the broker's JVM (live): causes then come 3 s later",
             ),
         ],
         // By itself nothing here stalls the broker.
@@ -95,7 +95,7 @@ impl Run for Export {
         let server = Server::bind(self.listen)?;
         if !self.listen.ip().is_loopback() {
             tracing::warn!(
-                "{}: anyone who reaches this address can read the names of topics and clients: it asks for no password",
+                "{}: anyone who can connect to this address can read topic and client names: there is no authentication",
                 self.listen
             );
         }
@@ -153,7 +153,7 @@ fn finish_traces(service: &MetricsService) {
     let counts = otlp.close(MAX_TRACE_WAIT);
     let lost = counts.dropped + counts.refused;
     if lost > 0 {
-        tracing::warn!("{lost} traces were not taken by the collector, {} were", counts.sent);
+        tracing::warn!("the collector did not accept {lost} traces; it accepted {}", counts.sent);
     }
 }
 
@@ -203,14 +203,14 @@ mod live {
         let mut live = Live::start(options, Some(stop), args.service.length.duration)?;
         if args.measure_probes && measuring.is_none() {
             tracing::warn!(
-                "the kernel does not measure BPF programs: that takes CAP_SYS_ADMIN and Linux 5.8"
+                "the kernel does not measure BPF programs: that needs CAP_SYS_ADMIN and Linux 5.8 or newer"
             );
         }
         let info = replay::info(&manifest::of_live(&live.broker, live.plan()));
         let exporter = args.exporter(live.config(args.service.scope.slow.slower_than), info)?;
         let service = serve(server, exporter, measuring.is_some())?;
         let pid = live.broker.pid;
-        tracing::info!("exporting what is seen of broker {pid}{}", args.service.length.until());
+        tracing::info!("exporting metrics of broker {pid}{}", args.service.length.until());
         // Where the kernel does not let it, it does as much.
         let _ = watch::set_sched_batch();
         let mut burst = Vec::new();

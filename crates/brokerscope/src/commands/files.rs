@@ -30,7 +30,7 @@ pub(crate) struct Files {
     /// Group by this.
     #[arg(long, help_heading = "Output", value_name = "WHAT", default_value = "file", value_parser = quantity::one_of(&GroupBy::ALL, GroupBy::as_str))]
     by: GroupBy,
-    /// Put this first; bytes are those read from disk and those written.
+    /// Sort by this, largest first; bytes are those read from disk and those written.
     #[arg(long, help_heading = "Output", value_name = "WHAT", default_value = "bytes", value_parser = quantity::one_of(&Sort::ALL, Sort::as_str))]
     sort: Sort,
     /// Compare with the requests a second that each device is rated for.

@@ -37,12 +37,12 @@ Examples:
   brokerscope fleet s3://bucket/recordings --date 2026-11-22")]
 pub(crate) struct Fleet {
     /// The directory with recordings of many brokers, or `s3://BUCKET/PREFIX`, with region and credentials from the
-    /// variables of AWS.
+    /// AWS_ environment variables.
     directory: PathBuf,
     /// Read only this cluster (repeatable).
     #[arg(long = "cluster", help_heading = "Filter", value_name = "NAME")]
     clusters: Vec<String>,
-    /// Read only this day, as its folder is called (repeatable).
+    /// Read only this date, as named by the date= folders (repeatable).
     #[arg(long = "date", help_heading = "Filter", value_name = "DAY")]
     dates: Vec<String>,
     /// Show the figures of every broker instead.
@@ -137,7 +137,7 @@ fn open(path: &Path, bucket: Option<&Bucket>) -> Result<(Recording, Option<Copy>
 fn say(path: &Path, recording: &Recording) {
     let mut notes = recording.notes();
     if partial::threshold(&recording.manifest().settings).is_some() {
-        notes.push("operations on files were left out on purpose: no sums are made of them".to_owned());
+        notes.push("file operations were left out on purpose: they are not added up".to_owned());
     }
     for note in notes {
         tracing::info!("{}: {note}", path.display());

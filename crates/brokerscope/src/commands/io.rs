@@ -37,7 +37,7 @@ pub(crate) struct Io {
     /// Show only operations on this kind of file (repeatable).
     #[arg(long = "kind", help_heading = "Filter", value_name = "KIND", value_parser = quantity::one_of(&FileKind::ALL, FileKind::as_str))]
     kinds: Vec<FileKind>,
-    /// Sum up instead: how many of each operation on each kind of file, how long they took, and why.
+    /// Show a summary instead: count, time and reasons of each operation on each kind of file.
     #[arg(long, help_heading = "Output", conflicts_with = "top")]
     summary: bool,
     #[command(flatten)]

@@ -111,7 +111,7 @@ impl Reader for Rows<'_> {
         tracing::info!("{} shown", format_count_of(self.count, "call"));
         if !self.off_cpu {
             tracing::info!(
-                "threads off the CPU were not watched: of calls, only those whose own ends were recorded are shown",
+                "off-CPU time was not watched: only calls whose entry and return were recorded are shown",
             );
         }
         output::say_each(notes);

@@ -56,16 +56,16 @@ Examples:
   brokerscope locks --gc-log kafkaServer-gc.log* --slower-than 50ms
   brokerscope locks --dump jstack-*.txt javacore.*.txt")]
 pub(crate) struct Locks {
-    /// Sum up instead: by lock and by holder, how many waits, how long, and for what.
+    /// Show a summary instead: count, time and reasons of waits, by lock and by holder.
     #[arg(long, help_heading = "Output", conflicts_with = "pauses")]
     summary: bool,
-    /// Show JVM pauses instead: when it stopped all of its threads, for its collector or anything else.
+    /// Show JVM pauses instead: garbage collections and other safepoints.
     #[arg(long, help_heading = "Output")]
     pauses: bool,
-    /// Read logs of the JVM's collector (-Xlog:gc*,safepoint): the pauses in them.
+    /// Read JVM pauses from GC logs (-Xlog:gc*,safepoint).
     #[arg(long, help_heading = "JVM", value_name = "FILE", num_args = 1.., conflicts_with_all = ["from", "jfr"])]
     gc_log: Vec<PathBuf>,
-    /// Write a flame graph of the stacks at which threads waited, an SVG.
+    /// Write a flame graph (SVG) of the stacks in which threads waited.
     #[arg(long, help_heading = "Output", value_name = "FILE")]
     flame: Option<PathBuf>,
     #[command(flatten)]
@@ -238,14 +238,14 @@ impl<'a> Rows<'a> {
     fn say(&self) {
         let Self { waits, pauses, .. } = self;
         let stops = |count: &Count| {
-            format!("{} of the JVM, the longest {}", format_count_of(count.seen, "stop"), count.longest)
+            format!("{}, the longest {}", format_count_of(count.seen, "JVM pause"), count.longest)
         };
         let shown =
             format!("{} shown of {} waits for locks", format_count(waits.shown), format_count(waits.seen));
         let said = match &self.to {
             To::Waits(_) if pauses.seen > 0 => format!("{shown}; {} (--pauses shows them)", stops(pauses)),
             To::Waits(_) => shown,
-            To::Pauses(_) if pauses.seen == 0 => "no stop of the JVM was seen".to_owned(),
+            To::Pauses(_) if pauses.seen == 0 => "no JVM pause was seen".to_owned(),
             To::Pauses(_) => format!("{} shown of {}", format_count(pauses.shown), stops(pauses)),
         };
         tracing::info!("{said}");
@@ -310,7 +310,7 @@ impl<'a> WaitGraph<'a> {
         let total = self.fold.total(CpuState::Off);
         let mut missing = notes.to_vec();
         if self.inferred > 0 {
-            missing.push(format!("of {} waits no stack was taken", self.inferred));
+            missing.push(format!("{} without a stack", format_count_of(self.inferred, "wait")));
         }
         let about = Header {
             title: "Where threads waited for locks".to_owned(),

@@ -45,11 +45,10 @@ pub(crate) struct Logs {
     /// Logs, plain or compressed (gzip, zstd), in the order in which their lines are listed; - for a pipe.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// List what each line reports as it comes, and go on as the log is written to, also when it is rotated or
-    /// emptied, until Ctrl-C.
+    /// List events as the log is written, also after it is rotated or truncated, until Ctrl-C.
     #[arg(long, help_heading = "Input")]
     follow: bool,
-    /// List what each line reports instead of the totals (JSON has both, CSV the list).
+    /// List events instead of the totals (JSON has both, CSV the list).
     #[arg(long, help_heading = "Output")]
     list: bool,
     /// Show only lines of this kind (repeatable).
@@ -62,7 +61,7 @@ pub(crate) struct Logs {
     /// Show only lines written before this time.
     #[arg(long, help_heading = "Filter", value_name = "WHEN")]
     until: Option<String>,
-    /// Look for the patterns in this file too.
+    /// Look for the patterns from this file too.
     #[arg(long, help_heading = "Input", value_name = "FILE")]
     patterns: Option<PathBuf>,
     /// Read times that name no zone in this one: UTC, or +02:00. Without it, this machine's (TZ).
@@ -106,7 +105,7 @@ impl Run for Logs {
         let args = self;
         let stdin = args.files.iter().filter(|file| is_stdin(file)).count();
         if stdin > 1 || stdin == 1 && args.follow {
-            return usage("- stands once, and without --follow: a pipe is read as it comes");
+            return usage("- can be given once, and not with --follow: a pipe is read as it comes");
         }
         if args.length.duration.is_some() && !args.follow && stdin == 0 {
             return usage("--for is for --follow and -; a file is read to its end");
@@ -125,7 +124,8 @@ fn is_stdin(file: &Path) -> bool {
 fn zone(args: &Logs) -> anyhow::Result<Zone> {
     let Some(text) = &args.log_zone else { return Ok(Zone::system()) };
     let wrong = "write UTC or an offset as +02:00; for a zone by its name, set TZ";
-    Ok(Zone::parse(text).ok_or_else(|| Usage::new(format!("--log-zone {text:?} is no zone: {wrong}")))?)
+    Ok(Zone::parse(text)
+        .ok_or_else(|| Usage::new(format!("--log-zone {text:?} is not a time zone: {wrong}")))?)
 }
 
 fn day(args: &Logs) -> anyhow::Result<Option<(i16, i8, i8)>> {
@@ -137,7 +137,7 @@ fn day(args: &Logs) -> anyhow::Result<Option<(i16, i8, i8)>> {
     let is_day = server_log::parse_instant(text, &Zone::utc()).is_some();
     match day {
         (Some(year), Some(month), Some(day)) if is_day => Ok(Some((year, month, day))),
-        _ => Err(Usage::new(format!("--date {text:?} is no date; write it as 2024-05-19")).into()),
+        _ => Err(Usage::new(format!("--date {text:?} is not a date; write it as 2024-05-19")).into()),
     }
 }
 
@@ -147,7 +147,10 @@ fn patterns(args: &Logs) -> anyhow::Result<Patterns> {
     let read = open_file(path)?.take(MAX_PATTERN_BYTES + 1).read_to_string(&mut text);
     read.map_err(|error| file_error(path, &error))?;
     if text.len() as u64 > MAX_PATTERN_BYTES {
-        bail!("{}: it is larger than 1 MiB: a file of patterns has one a line, at most 64", path.display());
+        bail!(
+            "{}: it is larger than 1 MiB: a pattern file has one pattern a line, at most 64",
+            path.display()
+        );
     }
     Patterns::parse(&text).with_context(|| path.display().to_string())
 }

@@ -29,7 +29,7 @@ pub(crate) struct Record {
     /// Write to this directory; it must not exist or be empty.
     #[arg(short, long, help_heading = "Output", value_name = "DIR")]
     output: PathBuf,
-    /// Sample this many times a second what the broker runs on each CPU; 0 takes no samples.
+    /// Take this many samples a second of what the broker runs on each CPU; 0 takes none.
     #[arg(long, value_name = "HZ", default_value_t = 49, value_parser = clap::value_parser!(u32).range(0..=999))]
     cpu_samples: u32,
     /// Record waits for a Java monitor of at least this time, where the broker's JVM runs with
@@ -44,7 +44,7 @@ impl Run for Record {
     const FLAGS: Flags = Flags {
         hidden: &["format", "utc", "wide"],
         refused: &["topic", "api"],
-        refused_why: "what slowed a request is often another's; give it to explain",
+        refused_why: "the cause is often in another topic or API; give the flag to explain",
         help: &[
             (
                 "slower-than",

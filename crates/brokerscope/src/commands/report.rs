@@ -29,9 +29,9 @@ use crate::output;
 /// The API that is compared of several recordings.
 const COMPARED_API: &str = "produce";
 /// Why nothing is known of thread dumps.
-const NO_DUMPS: &str = "a page is made without them: see advise --dump";
+const NO_DUMPS: &str = "a report does not read them; use advise --dump";
 /// Why nothing is known of what is read and not sent.
-const NO_SOCKETS: &str = "a page is made without what happened to sockets: see advise";
+const NO_SOCKETS: &str = "a report does not read socket operations; use advise";
 
 /// `report`.
 #[derive(Debug, Args)]
@@ -73,7 +73,7 @@ enum PageFormat {
     Html,
     /// The page's data
     Json,
-    /// A trace of the slow requests told in detail, for ui.perfetto.dev and Chrome
+    /// A trace of the slow requests shown in detail, for ui.perfetto.dev and Chrome
     Perfetto,
     /// A note for an issue or an incident
     Md,
@@ -96,7 +96,7 @@ impl Run for Report {
 
     fn run(&self) -> anyhow::Result<()> {
         if !self.jfr.jfr.is_empty() && self.inputs.len() > 1 {
-            return usage("--jfr goes with one recording: it is of one broker at one time");
+            return usage("--jfr needs exactly one recording: a JFR file is of one broker at one time");
         }
         output::check_places([self.output.as_path()])?;
         let mut whole = Ok(());

@@ -33,11 +33,11 @@ pub(crate) struct Requests {
     #[arg(value_name = "INPUT", required = true)]
     inputs: Vec<String>,
     /// Capture only this many bytes of each packet, from its IP header on (live; without it, whole packets).
-    /// Costs less, and what begins further inside a packet is not seen: a request behind others, a later
-    /// partition. Rows that lack something say so; requests that were not seen at all count as gaps.
+    /// Costs less, but misses requests and partitions that begin further inside a packet. Incomplete rows say so;
+    /// missed requests count as gaps.
     #[arg(long, help_heading = "Input", value_name = "BYTES", value_parser = quantity::snaplen)]
     snaplen: Option<u32>,
-    /// Show one view of all instead: latency percentiles by API, topic, client and connection, and
+    /// Show a summary instead: latency percentiles by API, topic, client and connection, and
     /// how full the producers' batches are.
     #[arg(long, help_heading = "Output", conflicts_with = "top")]
     summary: bool,
@@ -107,10 +107,10 @@ impl Requests {
         let refuse = |why: &str| Err(Usage::new(format!("--snaplen {why}")));
         match (self.snaplen, input) {
             (Some(_), Packets::Files(_) | Packets::Pipe(_) | Packets::Stdin) => {
-                refuse("is for live input; what tcpdump keeps of a packet, tcpdump's own -s says")
+                refuse("is for live input; for tcpdump's captures use tcpdump -s")
             }
             (Some(_), Packets::Live(_)) if self.scope.filter.message_id.is_some() => {
-                refuse("cuts off the records in which --message-id looks; leave one of them out")
+                refuse("cuts off the records that --message-id reads; use only one of them")
             }
             _ => Ok(()),
         }
@@ -144,7 +144,7 @@ impl<'a> Rows<'a> {
             None => Form::Rows(rows(args, pace)),
         };
         if pace == Pace::AsTheyCome && !matches!(form, Form::Rows(_)) && args.length.duration.is_none() {
-            tracing::info!("Ctrl-C ends it and shows what was found");
+            tracing::info!("Ctrl-C stops and shows the result");
         }
         let wanted = RequestConditions::new(&args.scope.filter, &args.selection, args.scope.slow.slower_than);
         Self { form, args, wanted, pace, count: 0 }
@@ -222,5 +222,6 @@ fn write(args: &Requests, pace: Pace, overview: Overview, summary: &RequestSumma
 
 /// A request without a latency is neither slow nor quick.
 fn unranked(count: u64) -> Option<String> {
-    (count > 0).then(|| format!("{} without a latency not ranked", format_count_of(count, "request")))
+    (count > 0)
+        .then(|| format!("{} without a latency left out of the ranking", format_count_of(count, "request")))
 }

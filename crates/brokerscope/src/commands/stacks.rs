@@ -26,7 +26,7 @@ use crate::quantity;
 const MAX_NAME_BYTES: usize = 15;
 /// What a recording holds of time off the CPU.
 const ABSENCES: &str =
-    "off CPU: what the recording holds, which is absences within operations and long waits after";
+    "off CPU: only what the recording holds: intervals within operations, and long waits after them";
 
 /// `stacks`.
 #[derive(Debug, Args)]
@@ -49,22 +49,22 @@ pub(crate) struct Stacks {
     /// (`*` at its end for any more, as in ext4_*).
     #[arg(long, help_heading = "Filter", value_name = "CALL|FUNCTION")]
     inside: Option<Inside>,
-    /// Show only threads whose name begins with this. The kernel knows fifteen characters of a name.
+    /// Show only threads whose name begins with this. The kernel keeps 15 characters of a name.
     #[arg(long, help_heading = "Filter", value_name = "NAME")]
     thread: Option<String>,
-    /// Keep threads of the same name apart.
+    /// Show threads of the same name separately.
     #[arg(long, help_heading = "Output")]
     each_thread: bool,
     /// Take this many samples a second on each CPU (live).
     #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     frequency: u32,
-    /// Leave out shorter absences from the CPU.
+    /// Leave out off-CPU intervals shorter than this.
     #[arg(long, help_heading = "Filter", alias = "slower-than", value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     min: Nanos,
     /// Write the flame graph to this file, an SVG; `-` for standard output.
     #[arg(short, long, help_heading = "Output", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write folded stacks (frames;joined microseconds) for other tools; `-` for standard output.
+    /// Write folded stacks (frame;frame microseconds) for other tools; `-` for standard output.
     #[arg(long, help_heading = "Output", value_name = "FILE")]
     folded: Option<PathBuf>,
     #[command(flatten)]
@@ -160,7 +160,7 @@ impl Profile {
             broker = reader.manifest().broker.as_ref().map_or(broker, |of| format!("broker {}", of.pid));
         }
         if states(args).contains(&CpuState::On) && time.samples == 0 {
-            missing.push("the recording holds no samples of time on the CPU".to_owned());
+            missing.push("the recording holds no on-CPU samples".to_owned());
         }
         let title = format!("Where {broker} spent its time{}", conditions(args));
         let header = Header { title, notes: vec![time.how(args, directory)], missing };
@@ -224,7 +224,7 @@ impl<'a> Sinks<'a> {
                 usage("say where to write the flame graph: -o FILE.svg, or --folded -")
             }
             (None, None) => Ok(Self { svg: Some(Path::new("-")), folded }),
-            _ if svg == folded => usage("the flame graph and the folded stacks need a place each"),
+            _ if svg == folded => usage("the flame graph and the folded stacks need different files"),
             _ => {
                 output::check_places([svg, folded].into_iter().flatten())?;
                 Ok(Self { svg, folded })
@@ -241,7 +241,7 @@ impl<'a> Sinks<'a> {
             output::write(path, |out| flame_graph::write_svg(out, &profile.stacks, states, &profile.header))?;
         }
         if profile.stacks.is_empty() {
-            tracing::warn!("no time was seen{}", conditions(args));
+            tracing::warn!("no samples and no off-CPU intervals{}", conditions(args));
         }
         let totals = states.iter().map(|&state| {
             let total = profile.stacks.total(state);

@@ -56,10 +56,10 @@ impl Run for Top {
             ("speed", "Replay a recording this many times as fast as it was [default: 1]"),
             ("pid", "Watch this broker's process; without it, the broker that runs here (live)"),
             ("log-dir", "Use this log dir of the broker (repeatable); without it, the broker's own (live)"),
-            ("port", "Show only the broker's port (repeatable); without it, the broker's own"),
+            ("port", "Show only this broker port (repeatable); without it, the broker's own"),
             (
                 "flight-recorder",
-                "Have the broker's JVM record who waits for locks, by Flight Recorder (live): verdicts then come 3 s later",
+                "Record lock waits with JDK Flight Recorder in the broker's JVM (live): verdicts then come 3 s later",
             ),
         ],
         // By itself nothing here stalls the broker.
@@ -125,12 +125,12 @@ trait Feed {
 }
 
 fn check_terminal() -> anyhow::Result<()> {
-    let lines = "`brokerscope explain` writes lines";
+    let lines = "use `brokerscope explain` instead";
     if !io::stdout().is_terminal() {
-        bail!("top draws on a terminal, and standard output is none; {lines}");
+        bail!("top needs a terminal, and standard output is not one; {lines}");
     }
     if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
-        bail!("top draws on a terminal, and TERM says that this one cannot be drawn on; {lines}");
+        bail!("top needs a terminal that it can draw on, and TERM is empty or dumb; {lines}");
     }
     Ok(())
 }
@@ -209,13 +209,13 @@ impl Display {
     /// Lets the shell have the terminal until it lets this go on.
     fn suspend(&mut self) -> anyhow::Result<()> {
         self.screen.give_back();
-        signal_hook::low_level::emulate_default_handler(SIGTSTP).context("cannot stop")?;
+        signal_hook::low_level::emulate_default_handler(SIGTSTP).context("cannot suspend")?;
         self.screen.take_again().context(NO_TERMINAL)
     }
 
     fn draw_if_due(&mut self, state: &State) -> anyhow::Result<()> {
         if !self.screen.is_taken() {
-            bail!("a thread of it ended where it must not; what it said is above");
+            bail!("a thread panicked; its message is above");
         }
         if self.drawn.is_some_and(|drawn| drawn.elapsed() < FRAME) {
             return Ok(());

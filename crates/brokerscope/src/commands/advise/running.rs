@@ -19,7 +19,7 @@ use crate::args::Jvm;
 /// Settings named in a note.
 const MAX_NAMES: usize = 8;
 /// Why nothing of requests is known where nobody watched.
-const NOT_WATCHED: &str = "the broker was not watched: advise --for 60s, or name a recording";
+const NOT_WATCHED: &str = "the broker was not watched; use advise --for 60s, or name a recording";
 const NOTHING_SEEN: WhyNot = WhyNot {
     requests: "no request was seen while the broker was watched",
     samples: "none came while the broker was watched",
@@ -43,11 +43,11 @@ pub(super) fn collect(args: &Advise) -> anyhow::Result<Findings> {
         ..Inputs::unknown(NOT_WATCHED)
     };
     if args.length.duration.is_some() {
-        let broker =
-            broker.context("the broker cannot be watched; without --for there is advice all the same")?;
+        let broker = broker
+            .context("the broker cannot be watched; without --for, advise needs only what can be read")?;
         watch(args, &broker, stop, &mut inputs, &mut notes)?;
     }
-    notes.push("BEFORE and AFTER are recordings of before and after a change: brokerscope record -o BEFORE --for 60s".to_owned());
+    notes.push("BEFORE and AFTER are recordings made before and after the change: brokerscope record -o BEFORE --for 60s".to_owned());
     Ok(Findings::new(inputs, format!("broker {pid}"), notes))
 }
 
@@ -74,14 +74,13 @@ fn in_force(broker: &Broker, notes: &mut Vec<String>) -> Settings {
             if changed > 0 {
                 let settings = format_count_of(changed, "setting");
                 notes.push(format!(
-                    "{settings} changed while the broker runs (kafka-configs) and used as such: {names}"
+                    "{settings} changed while the broker runs (kafka-configs); the changed values are used: {names}"
                 ));
             }
             answered.apply(&mut properties);
         }
-        Err(error) => notes.push(format!(
-            "settings that were changed while the broker runs (kafka-configs) are not known: {error}"
-        )),
+        Err(error) => notes
+            .push(format!("settings changed while the broker runs (kafka-configs) are not known: {error}")),
     }
     Settings::from(properties)
 }
@@ -118,7 +117,7 @@ fn watch(
     notes.extend(gaps.unobservable.iter().map(|gap| format!("not seen: {}: {}", gap.what, gap.why)));
     let dropped: u64 = gaps.losses.iter().map(|(_, count)| count).sum();
     if dropped > 0 {
-        notes.push(format!("{dropped} events could not be taken in time and were dropped"));
+        notes.push(format!("{dropped} events dropped: they came faster than they could be read"));
     }
     totals.finish(inputs, analysis.summary.requests > 0, None, &NOTHING_SEEN);
     Ok(())

@@ -71,7 +71,7 @@ pub(super) fn find(named: &[String], skip: Nanos) -> anyhow::Result<Vec<Configur
         }
     }
     if found.len() < 2 {
-        return usage("compare takes two configurations at least; the first is the base");
+        return usage("compare needs at least two configurations; the first is the base");
     }
     check_names(&found)?;
     Ok(found)
@@ -132,7 +132,7 @@ fn repetitions(recorded: RunPath) -> anyhow::Result<Vec<RunPath>> {
         inside.flatten().map(|entry| entry.path()).filter(|path| path.join(MANIFEST).exists()).collect();
     inside.sort();
     if inside.is_empty() {
-        anyhow::bail!("{}: it is not a recording, and holds none: it has no {MANIFEST}", path.display());
+        anyhow::bail!("{}: it is not a recording (it has no {MANIFEST}) and contains none", path.display());
     }
     Ok(inside.into_iter().map(|path| RunPath { path, ..recorded.clone() }).collect())
 }
@@ -217,7 +217,10 @@ mod tests {
         }
         std::fs::create_dir(dir.path().join("empty")).unwrap();
         assert!(
-            find(&[path("empty"), path("xfs")], Nanos::ZERO).unwrap_err().to_string().contains("holds none")
+            find(&[path("empty"), path("xfs")], Nanos::ZERO)
+                .unwrap_err()
+                .to_string()
+                .contains("contains none")
         );
     }
 }

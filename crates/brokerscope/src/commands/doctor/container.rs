@@ -13,13 +13,13 @@ use super::{fact, remedy};
 pub(super) fn facts(broker: &Broker) -> Vec<Fact> {
     let mut facts = Vec::new();
     if let Some(inside) = own_pid(broker.pid) {
-        facts.push(fact("pid namespace", format!("one below this one: it is pid {inside} there")));
+        facts.push(fact("pid namespace", format!("a child of this one: its pid there is {inside}")));
     }
     if !watch::network::shares_network(broker.pid) {
         facts.push(fact("network", "another namespace: its packets are captured there"));
     }
     if broker.log_dirs.iter().any(|dir| dir.starts_with(format!("/proc/{}/root", broker.pid))) {
-        facts.push(fact("files", "other mounts: its files are read below its root"));
+        facts.push(fact("files", "another mount namespace: its files are read below its root"));
     }
     facts
 }
@@ -48,7 +48,7 @@ fn network(broker: &Broker, held: Capabilities) -> Option<Remedy> {
                  takes CAP_SYS_ADMIN"
             ),
             format!(
-                "run as root (brokerscope gives that capability away once it has attached); nsenter -t {pid} -n \
+                "run as root (brokerscope drops that capability once it has attached); nsenter -t {pid} -n \
                  brokerscope …; Kubernetes: securityContext.capabilities.add: [SYS_ADMIN], or brokerscope as a \
                  container of the broker's pod"
             ),

@@ -22,7 +22,7 @@ pub(super) fn examine() -> Examination {
     examination.remedies.extend(capture.err().map(|error| {
         remedy(
             format!("requests cannot be captured: {error}"),
-            "run as root, or `setcap cap_net_raw+ep` on the binary; tcpdump's files can be read without",
+            "run as root, or `setcap cap_net_raw+ep` on the binary; reading tcpdump's files needs neither",
         )
     }));
     examination.remedies.extend(remedies(&plan.hooks));

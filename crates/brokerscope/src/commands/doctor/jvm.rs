@@ -85,9 +85,9 @@ fn examine_attach(pid: u32, library: Option<&Path>) -> Examination {
         ));
     } else if let Err(why) = &recorded {
         remedies.push(remedy(
-            format!("{WAITS} of broker {pid} are not recorded unasked: {why}"),
-            "give record or locks --flight-recorder always, which accepts that, once for each start of the \
-                     broker; or run it with JDK 25 or newer",
+            format!("{WAITS} of broker {pid} are not recorded by default: {why}"),
+            "run record or locks with --flight-recorder always, which accepts that once for each start of the \
+                     broker; or run the broker with JDK 25 or newer",
         ));
     }
     Examination {
@@ -114,8 +114,8 @@ fn attach_facts(answers: &Result<(), String>, recorded: &Result<(), String>) -> 
 fn attach_remedy(machine: Result<&Machine, &Error>) -> &'static str {
     match machine.map(Machine::check_attachable) {
         Ok(Err(Error::Disabled { .. })) => {
-            "start the broker without -XX:+DisableAttachMechanism; or with -XX:+DTraceMonitorProbes, by which waits for \
-             monitors are seen without asking"
+            "start the broker without -XX:+DisableAttachMechanism; or with -XX:+DTraceMonitorProbes, which shows waits for \
+             monitors without attaching"
         }
         Ok(Err(Error::OpenJ9 { .. })) => "give its javacores to locks --dump",
         _ => "run as root, or as the broker's user with the same capabilities",

@@ -49,7 +49,7 @@ impl Timeliness {
         let dropped = (self.dropped > 0).then(|| {
             let events = format_count_of(self.dropped, "event");
             format!(
-                "{events} dropped, which came faster than they could be explained: verdicts near them say so"
+                "{events} dropped: they came faster than they could be explained (verdicts near them say so)"
             )
         });
         if self.warned.is_some_and(|warned| now - warned < WARNING_INTERVAL) {

@@ -28,7 +28,7 @@ pub(super) fn run(args: &Export, directory: &Path, server: Server) -> anyhow::Re
     let mut source = source::open(&[directory.to_owned()], &args.service.scope.read_options())?;
     let stop = Stop::after(args.service.length.duration)?;
     let Some(recording) = source.recording() else {
-        return usage("--from is for a recording: packets alone tell too little");
+        return usage("--from needs a recording: a packet capture does not hold enough for metrics");
     };
     let info = info(recording.manifest());
     let exporter = args.exporter(source.config(args.service.scope.slow.slower_than), info)?;
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Export, directory: &Path, server: Server) -> anyhow::Re
     service.feed(Exporter::finish);
     service.set_ready(Ok(()));
     output::say_each(&source.gaps(args.service.scope.slow.slower_than).notes);
-    tracing::info!("{}: read to its end; Ctrl-C ends this", directory.display());
+    tracing::info!("{}: read to its end, still serving; Ctrl-C stops", directory.display());
     while !stop.asked() {
         sleep(LOOK_INTERVAL);
         service.feed(|_| ());

@@ -45,13 +45,13 @@ pub(super) fn find(
     let shown = directory.display();
     if looking.found == 0 && looking.others > 0 {
         anyhow::bail!(
-            "{shown}: none of its {} recordings is of that --cluster and --date; see the folders' names",
+            "{shown}: none of its {} recordings matches --cluster and --date; check the folder names",
             looking.others
         );
     }
     anyhow::ensure!(
         looking.found > 0,
-        "{shown}: no recording in it: lay them out as cluster=NAME/broker=NAME/date=DAY/RECORDING"
+        "{shown}: it holds no recording; expected layout: cluster=NAME/broker=NAME/date=DAY/RECORDING"
     );
     Ok(looking.folders)
 }
@@ -106,7 +106,7 @@ impl Looking<'_> {
         self.found += 1;
         anyhow::ensure!(
             self.found <= MAX_RECORDINGS,
-            "{}: more than {MAX_RECORDINGS} recordings: name a --date, or read them in SQL (deploy/sql)",
+            "{}: more than {MAX_RECORDINGS} recordings: choose a --date, or read them in SQL (deploy/sql)",
             directory.display()
         );
         let own = || directory.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -169,7 +169,7 @@ mod tests {
         let error = of(&["z"], &[]).unwrap_err().to_string();
         assert!(error.contains("none of its 6 recordings"), "{error}");
         let error = find(&dir.path().join("alone/file_ops"), None, &[], &[]).unwrap_err().to_string();
-        assert!(error.contains("no recording in it"), "{error}");
+        assert!(error.contains("it holds no recording"), "{error}");
     }
 
     #[test]

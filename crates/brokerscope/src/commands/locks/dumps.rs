@@ -29,7 +29,7 @@ pub(super) fn show(args: &Locks) -> anyhow::Result<()> {
         ("--pid", args.scope.target.pid.is_some()),
     ];
     for (flag, _) in given.iter().filter(|(_, given)| *given) {
-        tracing::info!("{flag} means nothing to locks --dump");
+        tracing::info!("{flag} has no effect on locks --dump");
     }
     let mut blocked = LockContention::default();
     let mut notes = Notes::default();
@@ -156,7 +156,7 @@ fn about_processes(blocked: &LockContention) -> Option<String> {
     let pids: Vec<_> = blocked.pids.iter().map(ToString::to_string).collect();
     (pids.len() > 1).then(|| {
         format!(
-            "the dumps are of processes {}: a lock is told apart by its class and address",
+            "the dumps are of processes {}: locks with the same class and address are taken as one",
             pids.join(", ")
         )
     })

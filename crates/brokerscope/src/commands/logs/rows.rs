@@ -66,16 +66,16 @@ impl<'a> Rows<'a> {
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         self.report.finish(&self.summary, &self.read).context(output::CANNOT_WRITE)?;
         let lines = format_count_of(self.read.lines, "line");
-        tracing::info!("{} of {lines} told something", format_count(self.summary.count()));
+        tracing::info!("{} of {lines} matched", format_count(self.summary.count()));
         output::say_each(&self.notes());
         Ok(())
     }
 
     fn notes(&self) -> Vec<String> {
         let notes = [
-            (self.read.cut_lines, "longer than 1 MiB: of those only the beginning was looked at"),
+            (self.read.cut_lines, "longer than 1 MiB: only the beginning of each was read"),
             (self.read.unreadable_requests, "about a request that could not be read"),
-            (self.untimed, "without a date: --date says the day of the first line"),
+            (self.untimed, "without a date: give the day of the first line with --date"),
         ];
         let notes = notes.into_iter().filter(|(count, _)| *count > 0);
         notes.map(|(count, what)| format!("{} {what}", format_count_of(count, "line"))).collect()
@@ -183,5 +183,5 @@ fn when(flag: &str, text: &str, zone: &Zone) -> Result<Nanos, Usage> {
     let wrong = "write it as 2024-05-19, '2024-05-19 15:04', 2024-05-19T15:04:47Z, or how long ago, as 2h";
     parse_instant(text, zone)
         .or_else(ago)
-        .ok_or_else(|| Usage::new(format!("{flag} {text:?} is no time: {wrong}")))
+        .ok_or_else(|| Usage::new(format!("{flag} {text:?} is not a time: {wrong}")))
 }

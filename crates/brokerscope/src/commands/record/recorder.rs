@@ -166,7 +166,7 @@ impl Recorder {
         self.manifest.rows = self.writer.rows();
         self.manifest.losses = self.intake.inner().kept.losses.clone();
         self.writer.finish(&self.manifest).with_context(|| {
-            format!("{}: not finished, but readable as far as it goes", args.output.display())
+            format!("{}: the recording was not finished; what was written can be read", args.output.display())
         })?;
         let Counts { requests, slow, file_ops, journal_commits } = self.intake.inner().counts;
         tracing::info!(

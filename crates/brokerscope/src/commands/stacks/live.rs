@@ -80,7 +80,7 @@ fn how(args: &Stacks, took: Nanos) -> String {
     }
     if states(args).contains(&CpuState::Off) {
         let min = if args.min > Nanos::ZERO { format!(" from {}", args.min) } else { String::new() };
-        parts.push(format!("off CPU: every absence{min}, those that lasted to the end too"));
+        parts.push(format!("off CPU: every interval{min}, including those still open at the end"));
     }
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     parts.push(format!("Linux {}", release.trim_end()));
@@ -97,14 +97,11 @@ fn lost(losses: &ProfileLosses) -> Vec<String> {
     let ProfileLosses { stacks, uncounted, uncounted_time, intervals, samples } = *losses;
     let mut lost = Vec::new();
     if stacks > 0 {
-        lost.push(format!(
-            "{} times there was no room for another stack: see [stack lost]",
-            format_count(stacks)
-        ));
+        lost.push(format!("{} times the stack map was full: see [stack lost]", format_count(stacks)));
     }
     if uncounted > 0 {
         lost.push(format!(
-            "lost {uncounted_time} in {}: no room to add it up",
+            "lost {uncounted_time} in {}: the map of totals was full",
             format_count_of(uncounted, "piece")
         ));
     }
