@@ -27,7 +27,7 @@ fn reference() -> String {
 }
 
 fn write_cause(text: &mut String, spec: &CauseSpec) {
-    let changes: String = spec.advice.iter().map(|sentence| format!("\n  - {sentence}")).collect();
+    let changes = spec.advice.iter().fold(String::new(), |list, sentence| list + "\n  - " + sentence);
     let rule = spec.rule_name().map_or_else(String::new, |rule| format!("`{rule}`"));
     writeln!(text, "\n### `{}`\n\n{}\n", spec.cause, spec.cause.doc()).unwrap();
     for (name, fact) in [
