@@ -35,9 +35,9 @@ causes! {
         changes: &[change(
             "max.in.flight.requests.per.connection (of the client)",
             "not on the wire",
-            "1 or 2: a shorter line",
+            "1 or 2: a shorter queue",
         )],
-        effect: ": time in line becomes time in the client, unless the requests ahead get quicker",
+        effect: ": requests wait in the client instead, unless the requests ahead get faster",
         risk: "less throughput on connections with long round trips",
     }
 

@@ -106,7 +106,7 @@ const MEANS: &[Means] = &[
         stage: Stage::HeadOfLine,
         what: "why the request ahead of it on its connection took so long",
         purposes: &["requests"],
-        more: "explain --request with that one's correlation id",
+        more: "explain --request with the correlation id of the request ahead",
     },
     Means {
         stage: Stage::Receive,
@@ -122,7 +122,7 @@ const MEANS: &[Means] = &[
     },
     Means {
         stage: Stage::Handler,
-        what: "what its handler did: it was on a CPU, or waited for something of Java's",
+        what: "what its handler did: it ran on a CPU, or waited for a Java lock or condition",
         purposes: &["lock-waits", "off-cpu"],
         more: STACKS,
     },
@@ -134,15 +134,15 @@ const MEANS: &[Means] = &[
     },
     Means {
         stage: Stage::Append,
-        what: "what the write waited for: nothing that stands for a cause, or it was on a CPU",
+        what: "what the write waited for: it ran on a CPU, or the wait stands for no known cause",
         purposes: &["off-cpu", "kernel-stacks", "wakeups"],
-        more: "io --slower-than 1ms --wide names the kernel's function",
+        more: "io --slower-than 1ms --wide, which names the kernel function",
     },
     Means {
         stage: Stage::Remote,
         what: "which follower was late, and why",
         purposes: &["requests"],
-        more: "record on the followers at the same time; --port for a listener of the brokers' own",
+        more: "record on the followers at the same time; --port if brokers use a separate listener",
     },
     Means {
         stage: Stage::Respond,
@@ -152,7 +152,7 @@ const MEANS: &[Means] = &[
     },
     Means {
         stage: Stage::NetworkOut,
-        what: "whether the client took the response slowly or the broker gave it slowly",
+        what: "whether the client read the response slowly or the broker wrote it slowly",
         purposes: &["socket-ops", "tcp-retransmits"],
         more: "a capture on the client's side",
     },
@@ -161,7 +161,8 @@ const MEANS: &[Means] = &[
 /// Purposes that show when a request was read, written and answered.
 const UNSEEN: &[&str] = &["file-writes", "socket-ops", "lock-waits", "off-cpu"];
 
-const STACKS: &str = "stacks --for 10s while it lasts: where the broker's threads are, on and off the CPU";
+const STACKS: &str =
+    "stacks --for 10s while requests are slow: where the broker's threads are, on and off the CPU";
 
 fn of_stage(verdict: &Verdict, stage: Stage, watched: &Coverage) -> Option<Doubt> {
     if stage == Stage::Unobserved {
@@ -175,7 +176,7 @@ fn of_stage(verdict: &Verdict, stage: Stage, watched: &Coverage) -> Option<Doubt
     Some(doubt(verdict, stage, means.what, tells))
 }
 
-const RECORD: &str = "brokerscope record -o DIR on the broker's host, as root: packets alone do not say";
+const RECORD: &str = "brokerscope record -o DIR on the broker's host, as root: packets alone do not show it";
 
 /// What time is that no stage has: from the broker's read to its answer, as far as neither was seen.
 fn unseen(verdict: &Verdict, watched: &Coverage) -> (&'static str, String) {
@@ -190,14 +191,14 @@ fn unseen(verdict: &Verdict, watched: &Coverage) -> (&'static str, String) {
         ("when the broker read it and when it answered", format!("{purpose}, which were not watched: {why}"))
     } else if unwritten {
         (
-            "which write was of its records: none has their CRC or the base offset of the response",
-            "a recording without losses that begins before the request; of a batch that the broker rewrites, responses with \
-             a base offset (acks=1 or all)"
+            "which write was of its records: no write has their CRC or the response's base offset",
+            "a recording without losses that begins before the request; for a batch that the broker rewrites, also acks=1 \
+             or all, because only then the response has a base offset"
                 .to_owned(),
         )
     } else {
         (
-            "in which stage that time was: its read or its answer is in no call that was seen",
+            "to which stage that time belongs: no call that was seen read the request or wrote its response",
             watched.lacking(&["lock-waits", "off-cpu"]).unwrap_or_else(|| STACKS.to_owned()),
         )
     }

@@ -21,14 +21,14 @@ causes! {
         root_evidence: &[EvidenceKind::Host, EvidenceKind::OffCpu],
         proof: THREADS_WAITS,
         advice: &[
-            "threads could run and had no CPU: more CPUs, fewer threads (num.io.threads a few above the number of CPUs), or nothing else on this host",
-            "kernel.sched_migration_cost_ns (/sys/kernel/debug/sched/migration_cost_ns) lowered lets waiting threads move to an idle CPU earlier",
+            "threads were runnable but had no CPU: more CPUs, fewer threads (num.io.threads a few above the number of CPUs), or nothing else on this host",
+            "lower kernel.sched_migration_cost_ns (/sys/kernel/debug/sched/migration_cost_ns): waiting threads then move to an idle CPU earlier",
         ],
         source: "a public case (IBM zSystems, 2022): kernel.sched_migration_cost_ns 50000, a small gain; since Linux 5.13 it is \
                  /sys/kernel/debug/sched/migration_cost_ns (kernel/sched/debug.c)",
         look_at: ", and run_queue_ratio of the threads in host_samples/",
-        effect: "; the kernel's setting had a small share of it in the public case",
-        risk: "threads that move between processors sooner find their caches cold more often",
+        effect: "; the kernel setting gained little in the public case",
+        risk: "threads that move between CPUs sooner find cold caches more often",
     }
 
     CpuThrottled: Root in Threads, changed in Os {
@@ -37,14 +37,14 @@ causes! {
         root_evidence: &[EvidenceKind::Host, EvidenceKind::OffCpu],
         proof: THREADS_WAITS,
         advice: &[
-            "the broker's cgroup ran out of its CPU quota and stood still until the next period: raise or drop the limit (cpu.max, Kubernetes' limits.cpu); shares (cpu.weight, requests.cpu) bound it without that",
+            "the broker's cgroup used up its CPU quota and was throttled until the next period: raise or remove the limit (cpu.max, Kubernetes' limits.cpu); weights (cpu.weight, requests.cpu) bound it without throttling",
         ],
         source: "Documentation/scheduler/sched-bwc.rst: nr_throttled and throttled_usec of cpu.stat",
         condition: ", or the cgroup's quota ran out in at least one period of 10 s",
         look_at: ", and cpu_throttled_per_second in host_samples/",
         effect: "",
-        risk: "the broker may take processors from its neighbours: shares (cpu.weight, requests.cpu) bound that without standing \
-               still",
+        risk: "the broker may take CPU time from its neighbours: weights (cpu.weight, requests.cpu) bound that without \
+               throttling",
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn runnable_thread(
 /// A thread that had no CPU, longest in this interval, for so much of a request's time.
 pub(crate) fn starved_thread(window: &Window, interval: &OffCpu, time: Nanos) -> CauseCandidate {
     let at_a_time = runnable(interval).length();
-    let text = format!("the thread could run and had no CPU for {time}, {at_a_time} of it at a time");
+    let text = format!("the thread was runnable but had no CPU for {time}, at most {at_a_time} at a time");
     of_interval(window, interval, (Confidence::Strong, time), text)
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn starved_others(
     let parts = long.map(|interval| (interval, runnable(interval), interval.tid));
     let Others { longest, covered, left } = others(parts, span, free)?;
     let text = format!(
-        "for {covered} of {left} that nothing else explains, threads that serve requests could run and had no CPU: this \
+        "for {covered} of {left} that nothing else explains, threads that serve requests were runnable but had no CPU: this \
          one for {}",
         runnable(longest).length()
     );
@@ -198,7 +198,7 @@ fn stood_still(sample: &HostSample) -> Nanos {
 fn throttled_candidate(window: &Window, sample: &HostSample, time: Nanos) -> CauseCandidate {
     let began = window.troubles.began(Trouble::OutOfQuota, sample.span()).unwrap_or(sample.start);
     let text = format!(
-        "cgroup {} was out of its CPU quota: its CPUs stood still for {:.0} ms of a second",
+        "cgroup {} used up its CPU quota: its CPUs were throttled for {:.0} ms of each second",
         sample.name,
         sample.value * 1_000.0
     );

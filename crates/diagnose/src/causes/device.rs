@@ -60,7 +60,7 @@ causes! {
         source: "a public case (Honeycomb, 2024): state files of hundreds of MB each, over 99 % of it of segments long deleted; with \
                  the cleanup the reads were gone and a broker started in one minute instead of 20",
         rule: "tier-state",
-        condition: ", or *.tierstate* files are at least half of 10 MB a minute or more that are read from disk and sent to nobody",
+        condition: ", or 10 MB a minute or more are read from disk and sent to nobody, at least half of it from *.tierstate* files",
         look_at: "; `brokerscope files` on *.tierstate*; `brokerscope logs` on the lines \"state file size changed\"",
         changes: &[
             broker("confluent.tier.partition.state.cleanup.enable", "false", "true").by_name(Scope::Broker),
@@ -78,7 +78,7 @@ causes! {
 }
 
 /// What would tell whose load a device was busy with.
-const OTHER_LOAD: &str = "the same with log.cleaner.threads or that cleanup stopped for a while";
+const OTHER_LOAD: &str = "a second recording while the log cleaner or the tier-state cleanup is stopped";
 
 /// A request's completion wakes who waits for it in one go, which an interrupt may hold up.
 const WAKES_WITHIN: Nanos = Nanos::from_millis(1);
@@ -252,7 +252,7 @@ const LOADS: [Load; 2] = [
         bytes: read_bytes,
         text: |of_it, of_all, device| {
             format!(
-                "{of_it} of the {of_all} bytes that the broker read from {device} then were of tiered storage's state"
+                "{of_it} of the {of_all} bytes that the broker read from {device} meanwhile were tiered-storage state"
             )
         },
     },
@@ -262,7 +262,7 @@ const LOADS: [Load; 2] = [
         bytes: moved_bytes,
         text: |of_it, of_all, device| {
             format!(
-                "the log cleaner moved {of_it} of the {of_all} bytes that the broker read from {device} and wrote to it then"
+                "the log cleaner moved {of_it} of the {of_all} bytes that the broker read from and wrote to {device} meanwhile"
             )
         },
     },

@@ -35,7 +35,7 @@ causes! {
                  data=writeback, 82 % fewer requests over 65 ms on XFS; commit=1 and commit=3 changed nothing. \
                  Documentation/filesystems/ext4/journal.rst",
         look_at: ", and p99.9 of produce",
-        effect: "; the public case took p99.9 from 3 s to 500 ms by the first of these",
+        effect: "; in the public case fast commits took p99.9 from 3 s to 500 ms",
         risk: "fast commits are off by default and younger than the rest of ext4; XFS needs the log dirs moved; data=writeback may \
                leave old blocks in a file's newest part after a crash, which Kafka's recovery finds by its batches' CRCs",
     }
@@ -70,8 +70,8 @@ causes! {
         source: "Documentation/filesystems/xfs/xfs-delayed-logging-design.rst: a change waits until older ones were written \
                  back. mkfs.xfs(8): -l size and logdev",
         changes: &[
-            change("size of XFS's log (mkfs.xfs -l size=)", "not known (xfs_info says it)", "up to 2g"),
-            change("place of XFS's log (-l logdev=, mount -o logdev=)", "internal", "a separate device"),
+            change("size of XFS's log (mkfs.xfs -l size=)", "not known (xfs_info shows it)", "up to 2g"),
+            change("location of XFS's log (-l logdev=, mount -o logdev=)", "internal", "a separate device"),
         ],
         risk: "both need a new file system; recovery after a crash reads a larger log",
     }
@@ -178,7 +178,7 @@ pub(crate) fn xfs_log_space(window: &Window, waits: &OperationWaits<'_>) -> Caus
     let confidence = own.map_or(Confidence::Strong, |_| waits.best_confidence());
     let seen = own.map(|call| {
         let (device, time) = (&op.device, call.latency());
-        let text = format!("the log of the file system on {device} had no room for {time}");
+        let text = format!("XFS's log on {device} was full for {time}");
         evidence(EvidenceKind::Kernel, call, text)
     });
     let key = format!("{}:{}", op.device, began.0);

@@ -28,7 +28,7 @@ causes! {
         needs: "every known request handler was occupied for most of the wait, or the one that took the request was held up",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         advice: &[
-            "every request handler was at work: first remove what kept them (it is named); then num.io.threads a few above the number of CPUs, and no more than there are partitions",
+            "all request handlers were busy: first remove what kept them busy (the evidence names it); then set num.io.threads a few above the number of CPUs, but not above the number of partitions",
         ],
         source: "a public case (IBM zSystems, 2022): num.io.threads slightly above the number of CPUs, and never above the number of \
                  partition locks",
@@ -36,8 +36,8 @@ causes! {
         on_the_way: true,
         condition: ", and there are fewer handlers than CPUs",
         look_at: ", and the stage queue",
-        effect: "; only after what kept the handlers, which has its own advice, is removed",
-        risk: "more threads compete for processors and for the partitions' locks",
+        effect: "; first remove what kept the handlers busy, which has its own advice",
+        risk: "more threads compete for CPUs and for the partitions' locks",
     }
 }
 

@@ -25,11 +25,11 @@ causes! {
         needs: "a collection that the JVM reports and that shares time with what its threads should have done",
         root_evidence: &[EvidenceKind::Gc],
         advice: &[
-            "the heap's collection stopped every thread: G1 with a lower -XX:MaxGCPauseMillis, or ZGC; a heap of the right size (the brokers' own data needs a few GiB, the rest is better left to the page cache)",
+            "garbage collection stopped all threads: use G1 with a lower -XX:MaxGCPauseMillis, or ZGC; give the heap the right size (a broker's own data needs a few GiB, the rest is better left to the page cache)",
         ],
         source: "kafka-run-class.sh: -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35; Kafka's \
                  documentation, operations: Java version",
-        look_at: "; `brokerscope locks` tells each pause",
+        look_at: "; `brokerscope locks` lists each pause",
         changes: &[
             change_from("-XX:MaxGCPauseMillis", Current::Jvm("-XX:MaxGCPauseMillis="), "20")
                 .by_name(Scope::Jvm),
@@ -45,26 +45,26 @@ causes! {
                 "-XX:+UseZGC",
             ),
         ],
-        risk: "shorter pauses come more often and take more of the processor; ZGC wants a larger heap for the same work",
+        risk: "shorter pauses come more often and take more CPU time; ZGC wants a larger heap for the same work",
     }
 
     Safepoint: Root in Threads, changed in Jvm {
         event: "safepoint{s}",
-        needs: "another pause that the JVM reports, or one that took most of its time until all threads had stopped",
+        needs: "a pause other than GC that the JVM reports, or a pause that spent most of its time until all threads had stopped",
         root_evidence: &[EvidenceKind::Gc],
         advice: &[
-            "every thread waited for the slowest to stop: a page of a mapped file that has to be read from a slow disk (indexes; -XX:+PerfDisableSharedMem keeps the JVM's own counters off the disk) or a machine that swaps are usual; -Xlog:safepoint says more",
+            "all threads waited for the last one to stop. Usual reasons: a page of a mapped file that must be read from a slow disk (an index; -XX:+PerfDisableSharedMem keeps the JVM's own counters off the disk), or swapping; -Xlog:safepoint shows more",
         ],
         source: "a public talk on Kafka at LINE: threads that fault on a mapped file keep the JVM from a safepoint; Evan Jones (2015) \
-                 on the file of the performance counters",
-        look_at: "; -Xlog:safepoint says which part was waited for",
+                 on the JVM's hsperfdata file",
+        look_at: "; -Xlog:safepoint shows which part took long",
         changes: &[
             change_from("-XX:+PerfDisableSharedMem", Current::JvmFlag("-XX:+PerfDisableSharedMem"), "set")
                 .on(Scope::Jvm, "-XX:+PerfDisableSharedMem", ""),
-            change("-Xlog:safepoint", "not known", "set, to see what is waited for"),
+            change("-Xlog:safepoint", "not known", "set, to see which part takes long"),
         ],
-        effect: "; only where a page of a mapped file, or of what was swapped out, was waited for",
-        risk: "jps, jstat and VisualVM do not see a JVM without its file of counters; brokerscope does",
+        effect: "; only if threads waited for a page of a mapped file or for swapped-out memory",
+        risk: "jps, jstat and VisualVM do not see a JVM without its hsperfdata file; brokerscope does",
     }
 }
 
@@ -239,9 +239,9 @@ impl<'w> PauseGroup<'w> {
         };
         let reach = self.reach.filter(|reach| *reach > Nanos::ZERO);
         let reach = reach.map(|reach| format!(", {reach} of it until every thread had stopped"));
-        let went_on = self
-            .said_end
-            .map(|end| format!(" (it says {}, but a thread had gone on by then)", end - self.span.start));
+        let went_on = self.said_end.map(|end| {
+            format!(" (the JVM reports {}, but a thread ran again before that)", end - self.span.start)
+        });
         let [reach, went_on] = [reach, went_on].map(Option::unwrap_or_default);
         format!("the JVM stopped all threads for {length}{what}{reach}{went_on}")
     }

@@ -24,9 +24,10 @@ causes! {
                  one lock a partition over all topics; num.partitions 1 to 2 to 16",
         on_the_way: true,
         look_at: ", and the stage lock",
-        effect: "fewer requests behind each slow append: of the {cost} that waiting took, the part in which the holder's own cause, \
-                 told above or below, is not removed first",
-        risk: "keys go to other partitions than before, and the order of their records ends there; more files and leaders",
+        effect: "fewer requests wait behind each slow append: at most the {cost} that they waited, less what removing the \
+                 lock holder's own cause gains (it has its own advice)",
+        risk: "keys map to other partitions than before, so old and new records of a key are not in order; more files and \
+               leaders",
     }
 }
 

@@ -34,9 +34,9 @@ causes! {
         source: "Documentation/admin-guide/sysctl/vm.rst; Kafka's documentation, operations: understanding Linux flush behaviour",
         condition: DEVICE_HAS_TIME,
         look_at: ", and dirty_bytes against dirty_limit_bytes in host_samples/",
-        effect: "; the device keeps up on average, so room for what comes at once is what was lacking",
-        risk: "more memory may be dirty when the host crashes: replicas hold it; a cgroup with a memory limit has its own share \
-               of these",
+        effect: "; the device keeps up on average, so only room for bursts is missing",
+        risk: "more dirty data is lost if the host crashes, and only replicas have it; a cgroup with a memory limit has its \
+               own share of these limits",
     }
 
     StablePage: Root in Writes, changed in FileSystem {
@@ -44,15 +44,15 @@ causes! {
         needs: "an off-CPU stack in folio_wait_stable, or in folio_wait_writeback where a write begins; never exact",
         root_evidence: &[EvidenceKind::FileOp],
         advice: &[
-            "a page could not be changed while it was on its way to the device: a device that needs no stable pages (/sys/block/DEVICE/queue/stable_writes is 0: no checksum or parity is computed of them), or XFS",
+            "a page could not be changed while it was being written to the device: use a device that needs no stable pages (/sys/block/DEVICE/queue/stable_writes is 0: no checksums or parity of pages), or XFS",
         ],
         source: "Documentation/ABI/stable/sysfs-block: queue/stable_writes is 1 where checksums or parity are computed of the pages",
         changes: &[change(
             "device of the log dirs (/sys/block/DEVICE/queue/stable_writes)",
             "1",
-            "0: one without checksums or parity in software",
+            "0: a device without checksums or parity in software",
         )],
-        risk: "what checked the data is gone: Kafka keeps a CRC of each batch",
+        risk: "the device's checksums or parity are gone; Kafka keeps a CRC of each batch",
     }
 
     PageLock: Root in Writes, changed in FileSystem {
@@ -61,7 +61,7 @@ causes! {
         root_evidence: &[EvidenceKind::FileOp, EvidenceKind::LockWait],
         advice: &[
             "a page is locked while it is read from the device, and other threads that want it wait: fewer consumers that read the same old segment at once, or more memory for the page cache",
-            "where write-back has it (a kworker is named): the device's queue was full of what is written back at once; see how busy the device is, and write back less at a time (vm.dirty_background_bytes lower)",
+            "if write-back held the page lock (the evidence names a kworker): write-back filled the device's queue; see how busy the device is, and write back less at a time (lower vm.dirty_background_bytes)",
         ],
         source: "mm/filemap.c, folio_lock: a page is locked while it is read or written; public talks on Kafka at LINE",
         changes: &[
@@ -72,7 +72,7 @@ causes! {
             ),
             change("consumer_byte_rate (quota of consumers that read old segments)", "not known", "a bound"),
         ],
-        effect: "; the first where write-back had the page, the second where readers had it",
+        effect: "; the first change if write-back held the page lock, the second if readers did",
         risk: "consumers that catch up take longer",
     }
 
@@ -81,8 +81,8 @@ causes! {
         needs: "mm_vmscan_direct_reclaim_* or mm_vmscan_memcg_reclaim_* of the thread, or an off-CPU stack in the reclaim",
         root_evidence: &[EvidenceKind::Kernel, EvidenceKind::OffCpu, EvidenceKind::FileOp],
         advice: &[
-            "the broker's threads had to free memory themselves: raise vm.min_free_kbytes, so that the kernel begins earlier in the background (Documentation/admin-guide/sysctl/vm.rst)",
-            "where a cgroup's limit asked for it, raise the limit or make the heap smaller: the page cache of what the broker writes is charged to it (Documentation/admin-guide/cgroup-v2.rst)",
+            "the broker's threads had to reclaim memory themselves (direct reclaim): raise vm.min_free_kbytes, so that kswapd begins earlier (Documentation/admin-guide/sysctl/vm.rst)",
+            "if a cgroup's memory limit caused it, raise the limit or make the heap smaller: the page cache of what the broker writes is charged to it (Documentation/admin-guide/cgroup-v2.rst)",
         ],
         source: "Documentation/admin-guide/sysctl/vm.rst, min_free_kbytes; Documentation/admin-guide/cgroup-v2.rst: the page cache \
                  of what the broker writes is charged to its cgroup",
@@ -95,7 +95,7 @@ causes! {
                 "more, or none",
             ),
         ],
-        effect: "; the first where the host ran short, the second where the cgroup did",
+        effect: "; the first change if the host ran short of memory, the second if the cgroup did",
         risk: "memory kept free is not page cache; set far too high, min_free_kbytes makes the host run out of memory at once",
     }
 
@@ -104,7 +104,7 @@ causes! {
         needs: "a major fault of the thread on a mapped .index, .timeindex or .txnindex",
         root_evidence: &[EvidenceKind::FileOp],
         advice: &[
-            "an index was not in memory: leave more of it to the page cache (a smaller heap, fewer partitions on this broker), and upgrade (lookups touch fewer pages since Kafka 2.1, KAFKA-6432)",
+            "an index page was not in memory: leave more memory to the page cache (a smaller heap, fewer partitions on this broker), and upgrade (lookups touch fewer pages since Kafka 2.1, KAFKA-6432)",
         ],
         source: "KAFKA-6432, KAFKA-4614, KAFKA-19390: what later releases do about it",
         changes: &[
@@ -115,7 +115,7 @@ causes! {
                 "more: a smaller heap, or fewer consumers that read old segments",
             ),
         ],
-        risk: "that of an upgrade",
+        risk: "an upgrade may change other behaviour",
     }
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn reclaim_of_others(
     let Others { longest, covered, left } = cpu::others(parts, span, free)?;
     let seen = reclaim_evidence(longest);
     let text = format!(
-        "for {covered} of {left} that nothing else explains, threads that serve requests freed memory themselves: {}",
+        "for {covered} of {left} that nothing else explains, threads that serve requests were in direct reclaim: {}",
         seen.text
     );
     let (key, time) = (shortage(window, longest), free.take(span));
@@ -180,7 +180,8 @@ fn reclaim_evidence(reclaim: &Reclaim) -> Evidence {
     let why =
         if reclaim.memcg { "its memory cgroup was at its limit" } else { "the host was short of memory" };
     let length = reclaim.span().length();
-    let text = format!("the thread freed {} pages itself for {length}: {why}", reclaim.pages);
+    let text =
+        format!("the thread was in direct reclaim for {length} and freed {} pages: {why}", reclaim.pages);
     evidence(EvidenceKind::Kernel, reclaim, text).of_thread(reclaim.tid, &reclaim.thread)
 }
 
@@ -203,7 +204,7 @@ pub(crate) fn dirty_throttling(window: &Window, waits: &OperationWaits<'_>) -> C
 fn pause_text(pause: &DirtyThrottle) -> String {
     let (length, dirty, limit) = (pause.length(), pause.dirty_pages, pause.limit_pages);
     let limit = if dirty < limit {
-        "the device's own share, or the cgroup's, was used up".to_owned()
+        "the share of the device or of the cgroup was used up".to_owned()
     } else {
         format!("the host's set point is {limit}")
     };
@@ -222,7 +223,7 @@ pub(crate) fn page_lock(window: &Window, waits: &OperationWaits<'_>) -> CauseCan
 }
 
 fn behind_write_back(window: &Window, waits: &OperationWaits<'_>, writer: &Waker) -> CauseCandidate {
-    let text = format!("{} had the page locked, to write it back", writer.thread);
+    let text = format!("{} held the page lock, to write the page back", writer.thread);
     let had_by = evidence(EvidenceKind::OffCpu, waits, text).of_thread(writer.tid, &writer.thread);
     let own = of_page_since(waits.op.start, Cause::PageLock, waits).with([had_by]);
     own.behind_any(device::behind_writer(window, waits, writer.tid))

@@ -25,20 +25,20 @@ causes! {
         needs: "the thread that read the request or wrote its response, by TCP sequence number, at work for most of the wait",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         advice: &[
-            "the network thread was at work for others: raise num.network.threads",
+            "the network thread was busy with other connections: raise num.network.threads",
             "if its time goes into TLS, terminate or offload that elsewhere",
         ],
         source: "a public case (IBM zSystems, 2022): num.network.threads 3 to 4, a small gain; RequestHandlerAvgIdlePercent and \
                  NetworkProcessorAvgIdlePercent in Kafka's documentation, monitoring",
         rule: "network-threads",
         look_at: ", and the stages receive and respond",
-        effect: "; nothing where their time goes into reads of the disk: see cold-reads",
-        risk: "threads compete for the processors: no more of them than CPUs",
+        effect: "; nothing if they spend it on disk reads: see cold-reads",
+        risk: "threads compete for CPUs: have no more of them than CPUs",
     }
 
     DiskReadInNetworkThread: Queue in Reads, changed in Os {
         event: "disk read{s} in a network thread",
-        needs: "a sendfile or read whose thread waited for the device for most of it, or that lacked bytes in the page cache",
+        needs: "a sendfile or read that waited for the device for most of its time, or whose bytes were not in the page cache",
         root_evidence: &[EvidenceKind::FileOp, EvidenceKind::Request],
         advice: &[
             "a consumer that reads old records from the disk stops every other connection of its network thread (KAFKA-7504): more memory for the page cache, a quota on consumers that catch up (consumer_byte_rate), or tiered storage",
@@ -59,7 +59,7 @@ causes! {
             change_from(
                 "memory left to the page cache",
                 Current::Memory,
-                "what consumers lag behind, or tiered storage",
+                "enough for what consumers lag behind, or tiered storage",
             ),
         ],
         risk: "consumers that catch up take longer",
@@ -78,11 +78,11 @@ causes! {
 
     SlowClient: Root in Connection, changed in Network {
         event: "slow client{s}",
-        needs: "the request's own packets came slowly, or the response's last byte had been given to the kernel (exact); before \
-                that, trouble of the connection or a window without room",
+        needs: "the request's own packets arrived slowly, or the response's last byte had been written to the socket \
+                (exact); before that, retransmissions or a full receive window of the client",
         root_evidence: &[EvidenceKind::Network, EvidenceKind::Request],
         advice: &[
-            "bytes came or went slowly: look at the client (a busy or paused process reads and writes late) and at the network before it (retransmissions)",
+            "the request arrived slowly or the response left slowly: look at the client (a busy or paused process reads and writes late) and at the network to it (retransmissions)",
             "connections without window scaling carry 64 KiB a round trip: avoid SYN cookies when many clients connect at once (net.ipv4.tcp_max_syn_backlog, net.core.somaxconn, socket.listen.backlog.size; KIP-764, KAFKA-9648)",
         ],
         source: "KIP-764 and KAFKA-9648: connections that SYN cookies set up have no window scaling and carry 64 KiB a round trip",
@@ -99,7 +99,7 @@ causes! {
                 "1024, with net.core.somaxconn and net.ipv4.tcp_max_syn_backlog",
             ),
         ],
-        effect: "; the second only where SYN cookies were sent",
+        effect: "; the second change only if SYN cookies were sent",
         risk: "a longer backlog takes a little memory",
     }
 }
@@ -220,7 +220,7 @@ fn earlier_write<'w>(window: &'w Window, op: &FileOp) -> Option<&'w FileOp> {
 
 fn cache_eviction(op: &FileOp, write: &FileOp) -> CauseCandidate {
     let text = format!(
-        "these bytes of {} had been written {} before, and were no longer in the page cache",
+        "these bytes of {} were written {} earlier and were no longer in the page cache",
         op.file,
         op.start - write.end
     );
@@ -335,9 +335,9 @@ fn trouble_evidence(window: &Window, request: &Request, span: TimeSpan) -> Vec<E
         let times: Vec<_> = all.filter(|trouble| trouble.kind == kind).map(|trouble| trouble.at).collect();
         let seen = TimeSpan::new(times.first().copied()?, times.last().copied()?);
         let text = match (kind, times.len()) {
-            (TcpEventKind::Retransmit, 1) => "a segment had to be sent again".to_owned(),
-            (TcpEventKind::Retransmit, count) => format!("{count} segments had to be sent again"),
-            _ => "the client's receive window was closed".to_owned(),
+            (TcpEventKind::Retransmit, 1) => "1 segment was retransmitted".to_owned(),
+            (TcpEventKind::Retransmit, count) => format!("{count} segments were retransmitted"),
+            _ => "the client's receive window was full (zero window)".to_owned(),
         };
         Some(evidence(EvidenceKind::Network, &seen, text))
     };

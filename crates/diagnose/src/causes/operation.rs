@@ -22,14 +22,14 @@ causes! {
         root_evidence: &[EvidenceKind::FileOp, EvidenceKind::LockWait],
         proof: "the other thread's operation on the file (file-reads, file-transfers)",
         advice: &[
-            "on XFS one thread that writes a file keeps its readers waiting, and they keep it: smaller segments (log.segment.bytes) part those who read old records from the append",
-            "keep what is read in the page cache: a reader holds the file for as long as the device takes",
+            "on XFS a writer of a file blocks its readers, and they block it: with smaller segments (log.segment.bytes) readers of old records use other files than the append",
+            "keep what is read in the page cache: a reader holds the inode lock while the device reads",
         ],
         source: "fs/xfs/xfs_file.c: a buffered read takes the inode shared, a buffered write exclusively; public talks on Kafka at \
                  LINE",
         changes: &[broker("log.segment.bytes", "1073741824", "268435456").by_name(Scope::Broker)],
-        effect: ": smaller segments part those who read old records from the append",
-        risk: "four times as many files and mapped areas: see their limits; rolls come more often",
+        effect: ": with smaller segments readers of old records use other files than the append",
+        risk: "four times as many files and mapped areas: see their limits; segments roll more often",
     }
 
     RollFsync: Link in Locks, changed in Broker {
@@ -48,8 +48,8 @@ causes! {
             broker("log.segment.bytes", "1073741824", "1073741824 or more: fewer rolls"),
             broker("log.flush.interval.messages", "9223372036854775807", "not set"),
         ],
-        effect: "; of rolls that come less often, the part that does not come",
-        risk: "that of an upgrade; larger segments are kept longer before they may be deleted",
+        effect: "; fewer rolls save only the share of the rolls that no longer happen",
+        risk: "an upgrade may change other behaviour; larger segments are kept longer before they may be deleted",
     }
 }
 

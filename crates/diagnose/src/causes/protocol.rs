@@ -22,7 +22,7 @@ use crate::window::{CLOCK_SLACK, Window};
 causes! {
     ReplicationWait: Root in Brokers, changed in Broker {
         event: "wait{s} for followers",
-        needs: "the fetch by which the last follower said that it has the records, by partition and offset",
+        needs: "the fetch with which the last follower confirmed the records, by partition and offset",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         advice: &[
             "with acks=all a request waits until all in-sync replicas have it: look at the follower that is named, its disk, its CPU and the network to it",
@@ -78,7 +78,7 @@ causes! {
             "message.timestamp.type=LogAppendTime and clients of an old message format make it rewrite batches, too",
         ],
         source: "Kafka's documentation, topic configuration: compression.type=producer retains the codec set by the producer",
-        condition: "; where nothing was watched: compression.type of the broker is not producer",
+        condition: "; if no requests were watched: compression.type of the broker is not producer",
         look_at: ", and the stage handler",
         changes: &[
             change_from(
@@ -102,7 +102,7 @@ causes! {
         event: "topic{s} with down-conversion",
         needs: "a fetch of a version that cannot carry the format in which the partition's batches are written; weak",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::FileOp],
-        proof: "stacks --for 10s while it lasts: where the broker's threads are, on and off the CPU",
+        proof: "stacks --for 10s while requests are slow: where the broker's threads are, on and off the CPU",
         advice: &[
             "a client asked for records in a format older than they are stored in, and the broker converts each batch for it: upgrade the client (Kafka 4.0 refuses such clients, KIP-896)",
         ],
@@ -113,12 +113,12 @@ causes! {
             "0.11 or later",
         )],
         effect: "; the broker sends such batches by sendfile again",
-        risk: "that of upgrading a client",
+        risk: "a client upgrade may change other behaviour",
     }
 
     Quota: Root in Connection, changed in Producer {
         event: "client{s} over quota",
-        needs: "a throttle time in the previous response of the connection, while the request lay unread (exact)",
+        needs: "a throttle time in the previous response of the connection, during which the request was not read (exact)",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         advice: &[
             "the client used more than its quota and the broker muted its connection for it: raise the quota (producer_byte_rate, consumer_byte_rate, request_percentage), or have the client send less",
@@ -130,7 +130,7 @@ causes! {
             "not known",
             "more, or none",
         )],
-        effect: "; the broker has to bear what the client then sends",
+        effect: "; the broker must handle what the client then sends",
         risk: "what the quota protected is no longer protected",
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn quota(
     let muted = TimeSpan::new(muted_from, muted_from + throttled);
     let unread = Some(muted.within(span)).filter(|unread| !unread.is_empty())?;
     let text = format!(
-        "the response to request {} ({}) said that its client is throttled for {throttled}",
+        "the response to request {} ({}) throttled its client for {throttled}",
         before.correlation_id, before.api
     );
     let client = request.client_id.as_deref().unwrap_or_default();
@@ -172,8 +172,8 @@ pub(crate) fn down_conversion(
     })?;
     let time = free.take_any(span)?;
     let text = format!(
-        "the client fetches {partition} by version {}, which knows message format {known} at most; it is written in \
-         format {written}",
+        "the client fetches {partition} with fetch version {}, which supports message format {known} at most; the partition \
+         is written in format {written}",
         request.api_version
     );
     let client = request.client_id.as_deref().unwrap_or("unnamed clients");
@@ -249,7 +249,7 @@ fn broker_name(client_id: &str) -> &str {
 fn replication_evidence(remote: &Remote, name: &str, ours: Nanos) -> Evidence {
     let answered = match ours {
         Nanos::ZERO => String::new(),
-        time => format!(", {time} of it from when its fetch before was here until it was answered"),
+        time => format!(", {time} of it while its previous fetch waited for this broker's response"),
     };
     let text = format!(
         "waited {} until {} ({}) had the records of {} and fetched on{answered}",

@@ -44,7 +44,7 @@ pub struct CauseSpec {
 
 /// The condition of causes that device-saturation stands for where the device has no time left.
 pub(crate) const DEVICE_HAS_TIME: &str =
-    ", and no device under the log dirs was busy for 95 % of the time: then it is device-saturation's";
+    ", and no device under the log dirs was busy for 95 % of the time (device-saturation covers that)";
 
 /// What most causes have in common.
 pub(crate) const SPEC: CauseSpec = CauseSpec {
@@ -63,7 +63,7 @@ pub(crate) const SPEC: CauseSpec = CauseSpec {
     condition: "",
     look_at: "",
     changes: &[],
-    effect: "; nothing is known of it from elsewhere",
+    effect: "; no public case gives a figure",
     risk: "",
 };
 

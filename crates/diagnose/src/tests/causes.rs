@@ -217,7 +217,7 @@ fn of_several_kinds_of_time_the_longest_is_named_and_the_other_told() {
     let verdict = first(events(1_120));
     assert_eq!((verdict.cause, verdict.confidence), (Cause::JournalCommit, Confidence::Exact));
     let last = verdict.evidence.last().unwrap();
-    assert_eq!(last.text, "besides, 50 ms freeing memory (memory-reclaim)");
+    assert_eq!(last.text, "besides, 50 ms in direct reclaim (memory-reclaim)");
     // What nothing explains outweighs each of them.
     assert_eq!(found(events(1_180)).0, Cause::Unobserved);
 }
@@ -258,7 +258,7 @@ fn a_page_that_write_back_had_is_the_devices_where_its_thread_had_a_write_there(
     let named = |wait: Event, io: Event| {
         let append = append(7, 0, ms(1_001), ms(1_150), 1);
         let verdict = run([wait, io, op(append), asked(request(1, 0, 1_000, 1_151, 1))]).0.remove(0);
-        (verdict.chain, verdict.evidence.iter().any(|seen| seen.text.contains("to write it back")))
+        (verdict.chain, verdict.evidence.iter().any(|seen| seen.text.contains("to write the page back")))
     };
     let at_device = |tid| {
         let mut io = block(Direction::Write, 99, 1_002, 1_148);

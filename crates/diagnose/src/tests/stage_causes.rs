@@ -401,7 +401,7 @@ fn the_follower_that_was_last_is_named() {
     assert_eq!((verdict.cause, verdict.confidence), (Cause::ReplicationWait, Confidence::Strong));
     let text = &verdict.evidence[0].text;
     assert!(
-        text.ends_with("520 ms of it from when its fetch before was here until it was answered"),
+        text.ends_with("520 ms of it while its previous fetch waited for this broker's response"),
         "{text}"
     );
     // It asked late: until then it was the follower's doing, though it was answered late.
