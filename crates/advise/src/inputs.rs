@@ -60,15 +60,15 @@ pub struct ContendedLock {
 
 impl Inputs {
     /// What [`Inputs::costs`] are called.
-    pub const COSTS: &'static str = "what slow requests lost to what";
+    pub const COSTS: &'static str = "the causes of slow requests";
     /// What `traffic` is called.
     pub const TRAFFIC: &'static str = "what clients send";
     /// What `samples` are called.
-    pub const SAMPLES: &'static str = "the host's figures over time";
+    pub const SAMPLES: &'static str = "host metrics over time";
     /// What `settings` are called.
     pub const SETTINGS: &'static str = "the broker's settings";
     /// What [`Inputs::profile`] is called.
-    pub const PROFILE: &'static str = "what runs on the processors";
+    pub const PROFILE: &'static str = "the CPU profile";
     /// What [`Inputs::dumps`] are called.
     pub const DUMPS: &'static str = "thread dumps";
     /// What [`Inputs::unsent`] are called.
@@ -134,7 +134,7 @@ impl Inputs {
     /// A setting of the kernel.
     pub(crate) fn sysctl(&self, name: &'static str) -> Result<i64, NoAdvice> {
         let all = rule::need("the kernel's settings", &self.surroundings.sysctls)?;
-        let lacking = || rule::not_known(name, "this kernel has none, or does not show it");
+        let lacking = || rule::not_known(name, "this kernel does not have it, or does not show it");
         all.get(name).copied().map_or_else(lacking, Ok)
     }
 

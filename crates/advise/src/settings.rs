@@ -51,7 +51,7 @@ impl Settings {
     /// What the file says; none where it says nothing.
     pub fn text(&self, name: &str) -> Option<&str> {
         #[cfg(test)]
-        debug_assert!(Self::USED.contains(&name), "{name} is not among those that recordings keep");
+        debug_assert!(Self::USED.contains(&name), "recordings do not keep {name}");
         self.0.get(name).map(|value| value.trim())
     }
 
@@ -69,7 +69,7 @@ impl Settings {
         };
         let Ok(value) = text.parse() else {
             let text = text.chars().take(40).collect::<String>();
-            return not_known(name, format!("server.properties has {text:?}, which is no number"));
+            return not_known(name, format!("server.properties has {text:?}, which is not a number"));
         };
         Ok(Number { value, shown: text.to_owned() })
     }

@@ -48,9 +48,9 @@ pub(crate) fn read_for_nobody(inputs: &Inputs, kind: FileKind) -> Result<String,
     match rule::need(Inputs::UNSENT, &inputs.unsent)? {
         Some(unsent) if unsent.kind == kind && unsent.share >= MIN_SHARE => Ok(unsent.told()),
         Some(unsent) => rule::silent(format!(
-            "of what is read from disk and sent to nobody most is {} files, not {kind}",
+            "most of what is read from disk and sent to nobody is {} files, not {kind}",
             unsent.kind
         )),
-        None => rule::silent("next to nothing is read from disk and sent to nobody"),
+        None => rule::silent("almost nothing is read from disk and sent to nobody"),
     }
 }

@@ -157,7 +157,7 @@ fn a_file_of_settings_gets_the_advice_that_needs_no_more() {
     std::fs::write(&options, "java -Xmx6g -XX:+UseSerialGC -Dpassword=geheim kafka.Kafka x").unwrap();
     let told = Advice::by(&[file.to_str().unwrap(), "--jvm-options", options.to_str().unwrap(), "--all"]);
     assert_eq!(told.rules("advice"), ["flush-interval", "unclean-election", "collector"]);
-    assert!(told.why_missing("what slow requests lost to what").contains("only server.properties was given"));
+    assert!(told.why_missing("the causes of slow requests").contains("only server.properties was given"));
     assert!(told.0.iter().all(|object| !object.to_string().contains("geheim")));
     let nowhere = dir.path().join("none.properties");
     let (status, _, err) = run(&["advise", nowhere.to_str().unwrap()]);
@@ -235,7 +235,7 @@ fn a_broker_whose_settings_cannot_be_read_gets_the_advice_that_is_left() {
     let told = Advice::by(&["--pid", &broker.pid(), "--all"]);
     let why = told.why_missing("the broker's settings");
     assert!(why.contains("/no/such/server.properties") && why.contains("No such file"), "{why}");
-    assert!(told.why_missing("what slow requests lost to what").contains("--for"));
+    assert!(told.why_missing("the causes of slow requests").contains("--for"));
     assert!(told.why_missing("what the log dirs are on").contains("No such file"));
     // What the host itself says is judged all the same.
     let judged = [told.rules("advice"), told.rules("silent")].concat();

@@ -14,7 +14,7 @@ rules! { RULES:
         source: "Kafka's documentation, operations: application against OS flush management recommends the defaults, which leave \
                  flushing to the kernel: replication keeps what was acknowledged",
         look_at: "roll-fsync among the causes, and fsync in `brokerscope io --op fsync --summary`",
-        effect: "no append waits for an fsync of its log; what it cost here is with roll-fsync, if anything",
+        effect: "no append waits for an fsync of its log; any cost measured here is listed under roll-fsync",
         risk: "a partition without replicas loses what was not flushed when its host crashes",
     }
 
@@ -23,7 +23,7 @@ rules! { RULES:
         source: "Kafka's documentation, broker configuration: 1 GiB by default; KAFKA-9693 on what a roll costs. The bound, an \
                  eighth of the default, is brokerscope's own",
         look_at: "roll-fsync among the causes; `brokerscope logs` on the lines \"Rolled new log segment\"",
-        effect: "fewer rolls, files and mapped areas; what rolls cost here is with roll-fsync, if anything",
+        effect: "fewer rolls, files and mapped areas; any cost of rolls measured here is listed under roll-fsync",
         risk: "records are kept until their whole segment may be deleted: topics with little traffic keep more",
     }
 
@@ -42,25 +42,26 @@ rules! { RULES:
                  replicas and back in",
         look_at: "replication-wait among the causes; IsrShrinksPerSec of the broker",
         effect: "a stall of some seconds does not shrink the in-sync replicas",
-        risk: "requests with acks=all wait longer for a follower that is gone",
+        risk: "requests with acks=all wait longer for a follower that is down",
     }
 
     "min-insync" in Broker, min_insync => {
-        condition: "topics have two replicas or more by default, and min.insync.replicas is 1 with three of them, or as many as \
-                    there are",
-        source: "Kafka's documentation, topic configuration: a replication factor of 3 with min.insync.replicas of 2 is typical. With \
-                 1, acks=all is content with the leader; with as many as replicas, one broker that is away stops all producers",
+        condition: "default.replication.factor is at least 2, and min.insync.replicas is no smaller, or is 1 with a factor \
+                    of at least 3",
+        source: "Kafka's documentation, topic configuration: a replication factor of 3 with min.insync.replicas of 2 is \
+                 typical. With 1, acks=all needs the leader alone; with the replication factor, one broker that is down \
+                 stops all producers",
         look_at: "replication-wait among the causes (a higher value does not change it), and NOT_ENOUGH_REPLICAS of the producers",
         effect: "",
-        risk: "the more replicas must have a record, the fewer brokers may be away; the fewer must, the fewer may be lost",
+        risk: "with a higher value fewer brokers may be down; with a lower value fewer may be lost for good",
     }
 
     "unclean-election" in Broker, unclean_election => {
         condition: "unclean.leader.election.enable is true",
         source: "Kafka's documentation, design: unclean leader election; false by default since 0.11 (KIP-106)",
-        look_at: "nothing that a comparison shows: it is about what is lost, not about what is slow",
-        effect: "no replica that was not in sync becomes leader, and nothing acknowledged by acks=all is lost by that",
-        risk: "a partition all of whose in-sync replicas are away cannot be used until one is back",
+        look_at: "UncleanLeaderElectionsPerSec of the controller, which must stay 0; a comparison does not show it",
+        effect: "no out-of-sync replica becomes leader, so no record acknowledged with acks=all is lost that way",
+        risk: "a partition is unavailable while all its in-sync replicas are down",
     }
 }
 
@@ -118,9 +119,9 @@ fn min_insync(inputs: &Inputs) -> RuleResult {
         format!("min.insync.replicas is {}, default.replication.factor is {}", least.shown, replicas.shown);
     let evidence = fires(too_low || too_high, told)?;
     let (new, effect) = if too_low {
-        (2, "what acks=all has acknowledged survives the loss of a broker")
+        (2, "records acknowledged with acks=all survive the loss of a broker")
     } else {
-        (replicas.value - 1, "producers with acks=all go on while one broker is away")
+        (replicas.value - 1, "producers with acks=all go on while one broker is down")
     };
     let setting = "min.insync.replicas (of the broker, and of topics that set it)";
     let change = Change::of(setting, least.shown, new).on(Scope::Broker, "min.insync.replicas", new);

@@ -27,7 +27,7 @@ pub(super) fn rules() -> impl Iterator<Item = Rule> {
             condition: condition(spec).leak(),
             source: spec.source,
             look_at: if spec.on_the_way {
-                format!("{cause} in the ways to the causes{}", spec.look_at).leak()
+                format!("{cause} in the chains of causes{}", spec.look_at).leak()
             } else {
                 format!("{cause} among the causes{}", spec.look_at).leak()
             },
@@ -88,12 +88,16 @@ fn without_cost(cause: Cause, inputs: &Inputs) -> Option<Result<(String, &'stati
                 return Some(silent("the cgroup's quota did not run out, or it has none"));
             }
             let told = format!("the cgroup's quota ran out in {often:.1} periods a second");
-            let effect = "no thread stands still with processors idle; what that costs requests was not seen";
+            let effect =
+                "no thread is throttled while CPUs are idle; what throttling costs requests was not measured";
             Some(Ok((told, effect)))
         }
         // Such reads are a device's load before any request is slow.
         Cause::TierStateIo => Some(read_for_nobody(inputs, FileKind::TierState).map(|read| {
-            (read, "these reads gone; not at once: see the risk; what they cost requests was not measured")
+            (
+                read,
+                "these reads stop, but not at once (see the risk); what they cost requests was not measured",
+            )
         })),
         Cause::Recompression if inputs.costs.is_err() => Some(compression(inputs)),
         _ => None,
@@ -104,11 +108,11 @@ fn without_cost(cause: Cause, inputs: &Inputs) -> Option<Result<(String, &'stati
 fn compression(inputs: &Inputs) -> Result<(String, &'static str), NoAdvice> {
     let codec = inputs.settings()?.text("compression.type").filter(|codec| *codec != "producer");
     let Some(codec) = codec else {
-        return silent("compression.type is producer, and nobody watched requests");
+        return silent("compression.type is producer, and no requests were watched");
     };
     let told =
         format!("compression.type={codec}: batches of any other codec are decompressed and recompressed");
-    Ok((told, "less processor time of the request handlers; nobody watched how much"))
+    Ok((told, "less CPU time of the request handlers; how much was not measured"))
 }
 
 /// The settings that a cause's declaration names, as far as they do not follow from the broker's own.
@@ -209,7 +213,7 @@ fn more_handlers(inputs: &Inputs) -> Result<Change, NoAdvice> {
     let new = (cpus + 2).min(partitions.unwrap_or(i64::MAX));
     if handlers.value >= cpus || new <= handlers.value {
         return silent(format!(
-            "{} handlers are enough for {cpus} CPUs and the partitions there are: what kept them is to be removed, not their number",
+            "{} handlers are enough for {cpus} CPUs and the present partitions: remove what kept them busy, do not add more",
             handlers.value
         ));
     }

@@ -32,13 +32,13 @@ const DEFAULT_TIMEOUT: Nanos = Nanos::from_millis(30_000);
 
 rules! { RULES:
     "batch-size" in Producer, batch_size => {
-        condition: "in at least half of a producer's batches (of 100 requests or more) another record of the same mean size had no room; \
+        condition: "at least half of a producer's batches (of 100 requests or more) have no room for another record of mean size; \
                     its batch.size is taken to be the smallest of 16 KiB, 32 KiB and so on that holds its largest batch",
         source: "a public case (IBM zSystems, 2022): batches were full at 16 KiB; batch.size 16384 to 65536, more gave nothing. Kafka's \
                  documentation, producer configuration. Compressed batches are smaller on the wire than what fills them, and do not show",
         look_at: "requests a second and records in a batch (`brokerscope requests --summary`), and p99.9 of produce",
-        effect: "up to a quarter of the requests for the same records, if they come fast enough to fill larger batches",
-        risk: "the producer holds a batch for each partition: buffer.memory must be enough; a request brings more at once",
+        effect: "down to a quarter of the requests for the same records, if they come fast enough to fill larger batches",
+        risk: "the producer holds a batch for each partition: buffer.memory must be enough; each request is larger",
     }
 
     "linger" in Producer, linger => {
@@ -48,8 +48,8 @@ rules! { RULES:
                  Kafka 4.0. The bounds are brokerscope's own: 200 a second is one in 5 ms",
         look_at: "requests a second and records in a batch (`brokerscope requests --summary`), and the median of produce",
         effect: "",
-        risk: "a record may wait 5 ms longer in the producer; where it waits for each answer before it sends the next record, nothing is \
-               joined and every record waits",
+        risk: "a record may wait 5 ms longer in the producer; a producer that waits for each response before it sends the \
+               next record gains nothing, and every record waits",
     }
 
     "buffer-memory" in Producer, buffer_memory => {
@@ -62,8 +62,8 @@ rules! { RULES:
                  (compressed or part-filled batches); its clock must agree with the broker's",
         look_at: "requests a second (`brokerscope requests --summary`); in the producer's own metrics bufferpool-wait-ratio, which must \
                   fall, and buffer-available-bytes",
-        effect: "the application stands still less often while the broker is slow to answer; over longer times no more is sent than \
-                 broker and network take",
+        effect: "send() blocks less often while the broker is slow to answer; the mean throughput stays what broker and \
+                 network take",
         risk: "32 MiB more of each producer's heap; where the broker is the limit, records only wait longer in the producer",
     }
 
@@ -72,8 +72,8 @@ rules! { RULES:
         source: "Kafka's documentation, producer configuration: request.timeout.ms is 30000 and must be above the broker's \
                  replica.lag.time.max.ms; delivery.timeout.ms is 120000. What a producer has set is not read",
         look_at: "p99.9 of produce, and record-retry-rate of the producers",
-        effect: "no second copy of what the broker is still at work on; first remove what makes it take so long",
-        risk: "a broker that is gone is noticed later",
+        effect: "no retry of a request that the broker is still processing; first remove what makes it so slow",
+        risk: "a broker that is down is noticed later",
     }
 }
 
@@ -149,7 +149,7 @@ fn buffer_memory(inputs: &Inputs) -> RuleResult {
     let mut producers = inputs.traffic()?.producers();
     producers.retain(|(_, producer)| producer.requests >= MIN_REQUESTS);
     if !producers.is_empty() && !producers.iter().any(|(_, producer)| producer.is_timed()) {
-        let why = "no batch says it: an older recording, an old message format, or clocks that do not agree";
+        let why = "no batch has a usable time: an older recording, an old message format, or clocks that do not agree";
         return not_known("when producers made their records", why);
     }
     let share = |bytes: f64| bytes / f64::from(DEFAULT_BUFFER_BYTES);

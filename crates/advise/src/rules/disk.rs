@@ -17,9 +17,10 @@ const ITS_CAUSES: [Cause; 2] = [Cause::SlowDevice, Cause::DirtyThrottling];
 rules! { RULES:
     "device-saturation" in Disk, saturation => {
         condition: "a device under the log dirs was busy (%util) for at least 95 % of the time",
-        source: "a public case (IBM zSystems, 2022): over 95 % busy was the limit of throughput. Documentation/admin-guide/iostats.rst: \
-                 of a device that serves many requests at once it is no proof of saturation. Who writes more than it takes is held up \
-                 by slow-device or by dirty-throttling (mm/page-writeback.c), and no setting of the kernel's makes it faster",
+        source: "a public case (IBM zSystems, 2022): over 95 % busy was the limit of throughput. \
+                 Documentation/admin-guide/iostats.rst: of a device that serves many requests at once it is no proof of \
+                 saturation. A writer that exceeds it waits in slow-device or dirty-throttling (mm/page-writeback.c); no \
+                 kernel setting makes the device faster",
         look_at: "util_ratio and write_wait_ms of the device in host_samples/, and requests a second",
         effect: "more throughput, if the device is the limit; no slow request was seen to wait for it",
         risk: "partitions have to be moved to new log dirs; a stripe that loses one disk loses all, so replicas matter more",

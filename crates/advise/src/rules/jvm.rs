@@ -27,14 +27,14 @@ const OPENJ9_ONLY: [&str; 5] = ["-Xthr:", "-Xgcpolicy:", "-Xshareclasses", "-Xtu
 
 rules! { RULES:
     "monitor-spin" in Jvm, monitor_spin => {
-        condition: "at least 5 % of 200 samples or more of what runs on the processors are in the JVM's monitor enter (brokerscope's own \
+        condition: "at least 5 % of 200 CPU samples or more are in the JVM's monitor enter (brokerscope's own \
                     bound; the public case had 9.5 %)",
         source: "a public case (IBM zSystems, 2022): objectMonitorEnterNonBlocking took 9.5 % in perf top, -Xthr:minimizeUserCPU gave \
                  it back; OpenJ9's documentation, -Xthr. HotSpot adapts how long it spins by itself and has no option for it \
                  (runtime/objectMonitor.cpp): there only less contention helps",
-        look_at: "requests a second, processor time, and the share of monitor enter in `advise` or `stacks`",
-        effect: "at most that processor time; a small gain in the public case, where others had been made before",
-        risk: "a waiter that sleeps sooner is later when the lock is released soon; with more partitions, keys go to others than before",
+        look_at: "requests a second, CPU time, and the share of monitor enter in `advise` or `stacks`",
+        effect: "at most that CPU time; a small gain in the public case, after other changes",
+        risk: "a waiter that sleeps sooner gets the lock later if it is released soon; with more partitions, keys map to others than before",
     }
 
     "page-cache" in Jvm, page_cache => {
@@ -42,25 +42,25 @@ rules! { RULES:
         source: "Kafka's documentation, operations: hardware and OS: memory for the page cache, by the rule of write throughput times \
                  30 s; kafka-server-start.sh gives the heap 1 GiB. The bound of a half is brokerscope's own",
         look_at: "cache-eviction and disk-read-in-network-thread among the causes, and page_cache_bytes in host_samples/",
-        effect: "consumers that lag a little are served from memory; what cold reads cost here is with cold-reads, if anything",
-        risk: "a heap too small collects all the time: watch gc-pause",
+        effect: "consumers that lag a little are served from memory; any cost of cold reads measured here is listed under cold-reads",
+        risk: "a heap that is too small makes GC run all the time: watch gc-pause",
     }
 
     "heap" in Jvm, heap => {
         condition: "the heap (-Xmx) is at most 1 GiB, and the broker has at least 1,000 partitions",
         source: "kafka-server-start.sh: -Xmx1G -Xms1G where KAFKA_HEAP_OPTS is not set; Kafka's documentation, operations: Java \
                  version, shows 6 GiB. The bound of 1,000 partitions is brokerscope's own",
-        look_at: "gc-pause among the causes; `brokerscope locks` tells each pause",
-        effect: "fewer collections; what they cost here is with gc-pause, if anything",
-        risk: "what the heap takes is not page cache",
+        look_at: "gc-pause among the causes; `brokerscope locks` lists each pause",
+        effect: "fewer collections; any cost measured here is listed under gc-pause",
+        risk: "memory of the heap is lost to the page cache",
     }
 
     "collector" in Jvm, collector => {
         condition: "the JVM's command line asks for the serial, the parallel or the concurrent mark-sweep collector",
         source: "Kafka's documentation, operations: Java version, and kafka-run-class.sh use G1; JEP 363 removed concurrent mark-sweep",
-        look_at: "gc-pause among the causes; `brokerscope locks` tells each pause",
-        effect: "shorter pauses with a heap of some GiB; what they cost here is with gc-pause, if anything",
-        risk: "G1 takes some more memory and processor time",
+        look_at: "gc-pause among the causes; `brokerscope locks` lists each pause",
+        effect: "shorter pauses with a heap of some GiB; any cost measured here is listed under gc-pause",
+        risk: "G1 takes some more memory and CPU time",
     }
 
     "jvm-locking" in Jvm, locking => {
@@ -70,8 +70,8 @@ rules! { RULES:
                  JEP 374: biased locking no longer pays, and taking a bias back stops threads; OpenJ9's documentation, -Xthr: \
                  noAdaptSpin is there for tests",
         look_at: "requests a second, safepoint among the causes, and the share of monitor enter in `advise`",
-        effect: "less processor time for each of the locks that a request takes; nobody measured how much",
-        risk: "the option may be there for a fault of an older JVM: see who set it",
+        effect: "less CPU time for each lock that a request takes; how much was not measured",
+        risk: "the option may work around a bug of an older JVM: find out who set it",
     }
 }
 
@@ -130,7 +130,7 @@ fn locking(inputs: &Inputs) -> RuleResult {
     let words = inputs.jvm()?;
     let told = DEAR_LOCKS.into_iter().filter(|option| is_on(words, option)).collect::<Vec<_>>();
     if told.is_empty() {
-        return silent("nothing on the JVM's command line makes locks dearer");
+        return silent("no option on the JVM's command line makes locks slower");
     }
     let changes: Vec<_> =
         told.iter().map(|option| Change::of("KAFKA_OPTS", option, "(without it)")).collect();
@@ -150,19 +150,19 @@ fn monitor_spin(inputs: &Inputs) -> RuleResult {
     let profile = need(Inputs::PROFILE, &inputs.profile)?;
     let samples = counted(profile.seen(), "sample");
     if profile.seen() < MIN_SAMPLES {
-        let why = format!("only {samples} came: too few for a share");
+        let why = format!("only {samples}: too few for a share");
         return not_known(Inputs::PROFILE, why);
     }
     let entering = profile.of(Work::MonitorEnter);
     let share = profile.share(entering);
-    let told = format!("monitor enter takes {} of the processor time", percent(share));
+    let told = format!("monitor enter takes {} of the CPU time", percent(share));
     if share < MIN_SPIN_SHARE {
         let unnamed = profile.share(profile.unnamed);
         if share + unnamed < MIN_SPIN_SHARE {
             return silent(told);
         }
         let why = format!(
-            "{} of the samples are in the JVM's library, which has no symbol table: a JVM that is not stripped tells what they are",
+            "{} of the samples are in the JVM's library, which has no symbol table: a JVM that is not stripped would name them",
             percent(unnamed)
         );
         return not_known("the JVM's functions", why);

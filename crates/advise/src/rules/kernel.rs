@@ -14,8 +14,8 @@ rules! { RULES:
         condition: "the limit of open files is below 100,000, and half of it is used, or would be by two files for each partition",
         source: "Kafka's documentation, operations: file descriptor limits: a file for each segment and a socket for each connection, \
                  100000 as a start",
-        look_at: "nothing that a comparison shows: a broker that has no file left stops",
-        effect: "the broker does not stop for want of a file",
+        look_at: "the broker's open files against the limit; a comparison does not show it: a broker that runs out of files stops",
+        effect: "the broker does not run out of file descriptors",
         risk: "none that is known",
     }
 
@@ -23,8 +23,8 @@ rules! { RULES:
         condition: "half of vm.max_map_count is used, or would be by two areas (index, time index) for one segment of each partition",
         source: "Kafka's documentation, operations: virtual memory: two areas a segment, the default of about 65535 is enough for some \
                  50,000 partitions less what else is mapped; Documentation/admin-guide/sysctl/vm.rst",
-        look_at: "nothing that a comparison shows: a broker that may map no more stops with \"Map failed\"",
-        effect: "the broker does not stop for want of a mapped area",
+        look_at: "the broker's mapped areas against the limit; a comparison does not show it: a broker that runs out of them stops with \"Map failed\"",
+        effect: "the broker does not run out of mapped areas",
         risk: "none that is known; each area takes some memory of the kernel",
     }
 
@@ -44,15 +44,15 @@ rules! { RULES:
                  of 2 GiB is brokerscope's own",
         look_at: "dirty-throttling and journal-commit among the causes, and the greatest write_wait_ms in host_samples/",
         effect: "writes reach the device more evenly: commits and flushes have less to wait for",
-        risk: "what is overwritten or deleted soon is written in vain; a device that is always busy anyway gains nothing",
+        risk: "data that is soon overwritten or deleted is written needlessly; a device that is always busy anyway gains nothing",
     }
 
     "huge-pages" in Os, huge_pages => {
         condition: "/sys/kernel/mm/transparent_hugepage/enabled is always",
-        source: "Documentation/admin-guide/mm/transhuge.rst: with always, a fault may have to compact memory first; with madvise only for \
-                 those who ask, as a JVM does with -XX:+UseTransparentHugePages",
+        source: "Documentation/admin-guide/mm/transhuge.rst: with always, a fault may have to compact memory first; with \
+                 madvise only in memory for which a program asks, as a JVM does with -XX:+UseTransparentHugePages",
         look_at: "memory-reclaim and safepoint among the causes, and p99.9 of produce: a small difference at most",
-        effect: "no thread compacts memory for a page that it did not ask for; no slow request was seen to",
+        effect: "no thread compacts memory for a huge page that it did not ask for; no slow request was seen to wait for that",
         risk: "other programs on this host lose huge pages; the JVM keeps them with -XX:+UseTransparentHugePages",
     }
 }

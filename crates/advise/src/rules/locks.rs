@@ -18,18 +18,18 @@ rules! { RULES:
                     took at least 1 % of the slow requests' time (brokerscope's own bound)",
         source: "a public case (IBM zSystems, 2022), checked by experiment: one lock a partition, 1 topic of 16 partitions is as good \
                  as 2 of 8; num.io.threads never above the number of these locks",
-        look_at: "requests a second, and log-lock in the ways to the causes",
-        effect: "more appends at once; what waiting for a log cost is with the rule log-lock",
-        risk: "keys go to other partitions than before, and the order of their records ends there",
+        look_at: "requests a second, and log-lock in the chains of causes",
+        effect: "more appends at once; the measured cost of waiting is listed under log-lock",
+        risk: "keys map to other partitions than before, so old and new records of a key are not in order",
     }
 
     "blocked-threads" in Locks, blocked_threads => {
-        condition: "in at least half of the thread dumps one lock is waited for, by two threads or more on average",
+        condition: "in at least half of the thread dumps threads wait for the same lock, two or more on average",
         source: "a public case (IBM zSystems, 2022): in a javacore one monitor, held by a request handler, blocked the others in \
                  kafka/log/Log.append. Two threads is brokerscope's own bound",
-        look_at: "log-lock in the ways to the causes, requests a second, and the same dumps again",
-        effect: "threads that work instead of waiting; dumps say nothing of how long they waited",
-        risk: "with more partitions, keys go to others than before, and the order of their records ends there",
+        look_at: "log-lock in the chains of causes, requests a second, and the same dumps again",
+        effect: "threads run instead of waiting; dumps do not show how long they waited",
+        risk: "with more partitions, keys map to others than before, so old and new records of a key are not in order",
     }
 }
 
@@ -88,10 +88,10 @@ fn blocked_threads(inputs: &Inputs) -> RuleResult {
     };
     let Some(lock) = dumps.blocked.iter().filter(often).max_by_key(|lock| lock.waits) else {
         let seen = counted(dumps.dumps, "thread dump");
-        return silent(format!("in {seen} no lock keeps several threads waiting in half of them"));
+        return silent(format!("no lock blocks several threads in half of {seen}"));
     };
     let seen = counted(dumps.dumps, "dump");
-    let owner = lock.owners.first().map_or("a thread that the dumps do not name", |owner| owner);
+    let owner = lock.owners.first().map_or("a thread without a name in the dumps", |owner| owner);
     let method = if lock.method.is_empty() { "a method that they do not name" } else { &lock.method };
     let evidence = format!(
         "{} in {} of {seen} for {} in {method}, held by {owner}",

@@ -20,15 +20,16 @@ rules! { RULES:
         source: "a public case (IBM zSystems, 2022): the card was over 80 % used, and a faster one was the next step",
         look_at: "transmit_utilization_ratio and receive_utilization_ratio in host_samples/, and the stages network_in and network_out",
         effect: "more throughput; no slow request was seen to wait for the link",
-        risk: "compression takes processor time of producers and consumers",
+        risk: "compression takes CPU time of producers and consumers",
     }
 
     "mtu" in Network, mtu => {
         condition: "packets of an interface with an MTU of at most 1,500 bytes have, on average, at least 80 % of that",
-        source: "a public case (IBM zSystems, 2022): the average packet was as large as the MTU, and 9,000 bytes instead of 1,500 was a \
-                 step forward. Packets are counted before the device splits and after the driver joins them, so the mean may be above",
+        source: "a public case (IBM zSystems, 2022): the average packet was as large as the MTU, and 9,000 bytes instead of \
+                 1,500 helped. Packets are counted before the device splits them (TSO) and after the driver joins them \
+                 (GRO), so the mean may be above the MTU",
         look_at: "transmit_packets_per_second and interrupt_cpu_ratio in host_samples/, and requests a second",
-        effect: "fewer packets for the same bytes; less so where the device splits and joins them itself",
+        effect: "fewer packets for the same bytes; less gain with segmentation offload (TSO, GRO)",
         risk: "every switch and host on the way must allow it: where one does not, large packets vanish",
     }
 }
@@ -40,7 +41,7 @@ fn link_saturation(inputs: &Inputs) -> RuleResult {
         samples.of(HostScope::Interface, metric).map(move |(name, series)| (*way, name, series.mean()))
     });
     let Some((way, name, ratio)) = figures.max_by(|a, b| a.2.total_cmp(&b.2)) else {
-        return not_known("how full the broker's links are", "no interface told its link's speed");
+        return not_known("how full the broker's links are", "no interface reports its link's speed");
     };
     let told = format!("{name} {way} {} of its link's speed on average", percent(ratio));
     let evidence = fires(ratio >= NEARLY_FULL, told)?;

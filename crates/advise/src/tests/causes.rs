@@ -403,7 +403,7 @@ fn tier_state_fires_on_reads_for_nobody_where_nobody_was_slow() {
         "reads without egress: 361.0 MiB read from disk in 60.0 s, 0 B of it sent; 99 % of the rest is tierstate \
          files, most of it m-53/0.tierstate.mutable"
     );
-    assert!(finding.effect.starts_with("these reads gone") && finding.risk.starts_with("ages count from"));
+    assert!(finding.effect.starts_with("these reads stop") && finding.risk.starts_with("ages count from"));
     with_cost(&mut inputs, Cause::TierStateIo, 20, Nanos::from_millis(200));
     let both = fired(rule("tier-state"), &inputs);
     assert_eq!(both.cost.map(|cost| cost.requests), Some(20));
@@ -416,7 +416,7 @@ fn tier_state_fires_on_reads_for_nobody_where_nobody_was_slow() {
 fn tier_state_reads_of_other_files_are_none_of_it() {
     let mut inputs = broker();
     inputs.unsent = Ok(Some(tier_state_unsent(FileKind::Log)));
-    assert!(silent(rule("tier-state"), &inputs).contains("most is log files, not tierstate"));
+    assert!(silent(rule("tier-state"), &inputs).contains("to nobody is log files, not tierstate"));
     inputs.unsent = Ok(Some(ReadsWithoutEgress { share: 0.4, ..tier_state_unsent(FileKind::TierState) }));
     silent(rule("tier-state"), &inputs);
     inputs.unsent = Err("files were not watched".into());
