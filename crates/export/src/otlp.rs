@@ -35,7 +35,7 @@ const SECOND: Nanos = Nanos::from_millis(1_000);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address is not one that this sends to.
-    #[error("{url:?} is no address of a collector: {why}; say --otlp http://HOST:4318")]
+    #[error("{url:?} is not a collector's address: {why}; use --otlp http://HOST:4318")]
     Address {
         /// As it was given.
         url: String,
@@ -84,7 +84,7 @@ pub struct Counts {
     pub dropped: u64,
     /// The collector said that it does not want them, and that trying again would not help.
     pub refused: u64,
-    /// Spans that a collector took a batch without.
+    /// Spans that a collector rejected from a batch that it accepted.
     pub rejected_spans: u64,
     /// Attempts to send that failed and were made again.
     pub retries: u64,

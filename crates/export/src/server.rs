@@ -25,7 +25,7 @@ const STACK_BYTES: usize = 256 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}; name another address, or stop who has it")]
+    #[error("cannot listen on {address}; use another address, or stop the process that listens there")]
     Listen {
         /// The address.
         address: SocketAddr,

@@ -36,15 +36,17 @@ impl FromStr for Endpoint {
     fn from_str(url: &str) -> Result<Self, Error> {
         let wrong = |why| Error::Address { url: url.to_owned(), why };
         if url.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err(wrong("it has blanks"));
+            return Err(wrong("it contains a space or a control character"));
         }
         if url.starts_with("https://") {
-            return Err(wrong("TLS is a local collector's part"));
+            return Err(wrong(
+                "TLS is not supported: use a collector on this host, which can forward with TLS",
+            ));
         }
         let rest = url.strip_prefix("http://").ok_or_else(|| wrong("it does not begin with http://"))?;
         let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
         if authority.contains('@') {
-            return Err(wrong("it has a user"));
+            return Err(wrong("it contains a user name"));
         }
         let (host, port) =
             split(authority).ok_or_else(|| wrong("it has no host, or no port after the colon"))?;
@@ -94,7 +96,7 @@ mod tests {
             ("http://c:http", "no port"),
             ("http://[::1:4318", "no host"),
             ("http://user@c", "user"),
-            ("http://c/\r\nX: y", "blanks"),
+            ("http://c/\r\nX: y", "space"),
         ] {
             let error = url.parse::<Endpoint>().unwrap_err().to_string();
             assert!(error.contains(why) && !error.contains('\n'), "{url}: {error}");

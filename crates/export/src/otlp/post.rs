@@ -45,7 +45,7 @@ pub(super) fn post(endpoint: &Endpoint, body: &[u8], at_most: Duration) -> io::R
 }
 
 fn connect(endpoint: &Endpoint, end: Instant) -> io::Result<TcpStream> {
-    let mut refused = io::Error::new(io::ErrorKind::NotFound, "its name stands for no address");
+    let mut refused = io::Error::new(io::ErrorKind::NotFound, "its host name has no address");
     for address in (&*endpoint.host, endpoint.port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, left(end)?) {
             Ok(connection) => return Ok(connection),
@@ -104,7 +104,7 @@ fn parse(answer: &[u8]) -> Option<Response<'_>> {
 
 fn understand(answer: &[u8]) -> io::Result<Answer> {
     let parsed =
-        parse(answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it answered no HTTP"))?;
+        parse(answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "its answer is not HTTP"))?;
     Ok(match parsed.status {
         200..=299 => Answer::Taken { rejected_spans: rejected(parsed.body) },
         429 | 502..=504 => Answer::Later { after: parsed.retry_after },
