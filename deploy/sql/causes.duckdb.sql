@@ -1,4 +1,4 @@
--- What slow requests were slow for, where `brokerscope explain DIR --save` has written verdicts. As sources.duckdb.sql.
+-- Verdicts on slow requests, if `brokerscope explain DIR --save` has written them. Like sources.duckdb.sql.
 
 CREATE OR REPLACE TEMPORARY VIEW verdicts AS
 SELECT * FROM read_parquet(

@@ -1,9 +1,9 @@
--- The recordings as tables, for DuckDB. Say first where they are:
+-- The recordings as tables, for DuckDB. First set where they are:
 --
 --   SET VARIABLE recordings = '/recordings';
 --
--- Nothing is read here; views are read when they are asked for, and of their files only the columns that are needed. A part that
--- is still being written is no Parquet yet and is not seen.
+-- Nothing is read here; a query on a view reads only the columns that it needs. A part that
+-- is still being written is not a Parquet file yet and is not read.
 
 CREATE OR REPLACE TEMPORARY VIEW host_samples AS
 SELECT * FROM read_parquet(

@@ -1,9 +1,9 @@
--- The recordings as tables, for Spark SQL. Say first where they are, as any URL that Spark reads:
+-- The recordings as tables, for Spark SQL. First set where they are, as any URL that Spark reads:
 --
 --   SET recordings=/recordings;
 --
--- Nothing is read here; views are read when they are asked for, and of their files only the columns that are needed. A part that
--- is still being written is no Parquet yet and is not seen.
+-- Nothing is read here; a query on a view reads only the columns that it needs. A part that
+-- is still being written is not a Parquet file yet and is not read.
 
 -- Names of brokers stay text, as the folders have them: 07 is not 7.
 SET spark.sql.sources.partitionColumnTypeInference.enabled=false;
