@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 use kafka_protocol::records::Compression;
 use wire::ApiKey;
-use wire::stream::{Options, RequestStream, ResponseStream, Start};
+use wire::stream::{Options, RequestBody, RequestStream, ResponseStream, Start};
 
 struct Counting;
 
@@ -99,4 +99,21 @@ fn warm_streams_do_not_allocate() {
         let after = ALLOCATIONS.get();
         assert_eq!(after - before, 0, "allocations in chunks of {chunk_bytes}");
     }
+}
+
+#[test]
+fn a_large_body_leaves_no_buffers_behind_but_those_of_a_bounded_list() {
+    let records = kafka::batch(Compression::None, &["a"], 10);
+    let request = |records: &[u8]| {
+        let partitions: Vec<_> = (0..2_000).map(|n| ("topicA", n, records.to_vec())).collect();
+        kafka::produce_request(9, 1, &partitions)
+    };
+    let mut requests = RequestStream::new(Options::default(), Start::Boundary);
+    assert_eq!(feed(&mut requests, &request(&records), usize::MAX), 1);
+    let without = request(&[]);
+    let (_, frame) = requests.advance(&without, 1);
+    let RequestBody::Produce(body) = &frame.unwrap().body else { panic!("no Produce body") };
+    assert_eq!(body.partitions.len(), 2_000);
+    assert!(body.partitions[0].batches.capacity() > 0, "buffers are used again");
+    assert_eq!(body.partitions[1_999].batches.capacity(), 0, "beyond the bound they are given back");
 }

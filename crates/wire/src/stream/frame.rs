@@ -256,6 +256,11 @@ impl PartitionFiller {
         (self.filled, self.kept_bytes) = (0, 0);
     }
 
+    /// Gives back what a list of an earlier body holds beyond the bound: each of its partitions keeps its buffers.
+    pub(super) fn shorten(partitions: &mut Vec<Partition>) {
+        partitions.truncate(MAX_POOLED_PARTITIONS);
+    }
+
     /// Counts what is kept of the body.
     pub(super) fn keep(&mut self, bytes: usize) -> Result<(), Error> {
         self.kept_bytes = self.kept_bytes.saturating_add(bytes);

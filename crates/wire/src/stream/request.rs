@@ -170,6 +170,7 @@ impl<T: Copy> RequestDecoder<T> {
             Err(error) => frame.error = Some(FrameError::Malformed(error.shifted(4))),
             Ok(()) if api_key == ApiKey::PRODUCE => {
                 let mut body = std::mem::take(&mut self.spare);
+                PartitionFiller::shorten(&mut body.partitions);
                 body.transactional_id.iter_mut().for_each(String::clear);
                 (body.acks, body.timeout_ms) = (None, 0);
                 frame.body = RequestBody::Produce(body);

@@ -117,6 +117,7 @@ impl<T> ResponseDecoder<T> {
         match self.walk.begin(api_key, version) {
             Ok(()) => {
                 let mut body = std::mem::take(&mut self.spare_fetch);
+                PartitionFiller::shorten(&mut body.partitions);
                 body.session_id = 0;
                 frame.body = ResponseBody::Fetch(body);
             }
