@@ -2,6 +2,7 @@
 //! Does not decide when a part is full.
 
 use std::fs::{self, File};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -54,7 +55,6 @@ impl Converter {
     /// Waits until all parts are converted; the first that could not be is the error.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         drop(self.parts.take());
-        // A panic there left its part a stream, which is as good.
         self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())))
     }
 }
@@ -62,8 +62,11 @@ impl Converter {
 /// Converts all; the first that could not be is the error.
 fn convert_all(queue: &Receiver<(Table, Part)>) -> Result<(), Error> {
     step_back();
-    // Each is tried.
-    queue.iter().map(|(table, part)| convert(table, &part)).fold(Ok(()), Result::and)
+    // Each is tried. A panic leaves its part a stream, which is as good.
+    let try_one = |(table, part): (Table, Part)| {
+        catch_unwind(AssertUnwindSafe(|| convert(table, &part))).unwrap_or(Ok(()))
+    };
+    queue.iter().map(try_one).fold(Ok(()), Result::and)
 }
 
 /// A part can wait; the other processes on this machine cannot. Not to the last place: at the end of a recording

@@ -30,6 +30,7 @@ pub struct Manifest {
     /// Always [`VERSION`].
     pub version: u32,
     /// The program that wrote it, with its version.
+    #[serde(default = "String::new")]
     pub written_by: String,
     /// When the recording started, UTC nanoseconds.
     pub started_ns: i64,

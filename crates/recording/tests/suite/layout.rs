@@ -136,5 +136,8 @@ fn what_is_no_recording_is_told_in_one_line() {
         r#"{"format":"brokerscope-recording","version":2,"later":1}"#,
     )
     .unwrap();
-    assert!(Recording::open(dir.path()).unwrap().manifest().ended_ns.is_none());
+    let manifest = Recording::open(dir.path()).unwrap();
+    let manifest = manifest.manifest();
+    assert!(manifest.ended_ns.is_none());
+    assert_eq!(manifest.written_by, "", "nobody says who wrote it");
 }
