@@ -77,18 +77,31 @@ impl<R: BufRead> Lines<R> {
         if read == 0 {
             return Ok(None);
         }
-        let mut is_whole = self.line.ends_with(b"\n");
-        if is_whole {
+        let is_whole = if self.line.ends_with(b"\n") {
             self.line.pop();
-        } else if read == most {
-            is_whole = self.reader.skip_until(b'\n').map_err(failed)? > 0;
-        }
+            true
+        } else {
+            read == most && skip_line(&mut self.reader).map_err(failed)?
+        };
         self.number += 1;
         if self.number == 1 {
             refuse(&self.line)?;
         }
         let bytes = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
         Ok(Some(Line { number: self.number, bytes, is_whole }))
+    }
+}
+
+/// Skips the rest of a line. Whether it has an end.
+fn skip_line(reader: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let bytes = reader.fill_buf()?;
+        let (end, is_last) = (bytes.iter().position(|&byte| byte == b'\n'), bytes.is_empty());
+        let used = end.map_or(bytes.len(), |at| at + 1);
+        reader.consume(used);
+        if end.is_some() || is_last {
+            return Ok(end.is_some());
+        }
     }
 }
 
@@ -139,5 +152,12 @@ mod tests {
         assert_eq!(lines.next().unwrap().unwrap().bytes.len(), MAX_BYTES);
         assert_eq!(lines.next().unwrap().unwrap().bytes, b"next");
         assert!(lines.line.capacity() <= 2 * MAX_BYTES);
+    }
+
+    #[test]
+    fn a_long_last_line_without_an_end_is_not_whole() {
+        let long = vec![b'x'; MAX_BYTES + 5];
+        assert!(!all(&long, 64)[0].2);
+        assert!(all(&[&long[..], b"\n"].concat(), 64)[0].2);
     }
 }
