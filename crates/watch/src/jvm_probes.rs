@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use model::{Event, LockHolder, LossKind, Pid};
+use model::{Event, LockHolder, LockWait, LossKind, Pid};
 use probes::jvm::{JvmFacts, JvmOptions, JvmPlan, JvmProbes};
 use probes::{Error, Facts};
 
@@ -53,10 +53,7 @@ impl Source for JvmProbeSource {
             // One that Flight Recorder may report too waits for that.
             Event::JvmPause(pause) => events.extend(pauses.add_probed(*pause).map(Event::from)),
             Event::LockWait(mut wait) => {
-                threads.complete(wait.tid, &mut wait.thread);
-                if let Some(LockHolder { tid: Some(tid), thread }) = &mut wait.holder {
-                    threads.complete(*tid, thread);
-                }
+                name_threads(&mut wait, threads);
                 events.push(Event::LockWait(wait));
             }
             other => events.push(other),
@@ -94,5 +91,46 @@ impl Source for JvmProbeSource {
 
     fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
         WatchSummary::default()
+    }
+}
+
+/// Puts full names in place of the kernel's, where they are known.
+fn name_threads(wait: &mut LockWait, threads: &mut NameReader) {
+    threads.complete(wait.tid, &mut wait.thread);
+    if let Some(LockHolder { tid: Some(tid), thread }) = &mut wait.holder {
+        threads.complete(*tid, thread);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Lock, LockHolder, LockKind, LockSource, LockWait, Nanos};
+
+    use super::name_threads;
+    use crate::thread_names::{Table, ThreadName, ThreadNames};
+
+    #[test]
+    fn waiter_and_holder_get_their_full_names_where_these_are_known() {
+        let names = ThreadNames::default();
+        let full = |comm: &str, full: &str| ThreadName { comm: comm.into(), full: full.into() };
+        names
+            .publish(Table::from([(3, full("waits", "waits for a log")), (4, full("holds", "holds a log"))]));
+        let wait_for = |tid, comm: &str| LockWait {
+            start: Nanos(5),
+            end: Nanos(8),
+            pid: 9,
+            tid: 3,
+            thread: "waits".into(),
+            lock: Lock { kind: LockKind::Monitor, class: "java.lang.Object".into(), address: 7 },
+            holder: Some(LockHolder { tid: Some(tid), thread: comm.into() }),
+            stack: "".into(),
+            source: LockSource::Usdt,
+        };
+        for (tid, comm, holder) in [(4, "holds", "holds a log"), (5, "holds", "holds")] {
+            let mut wait = wait_for(tid, comm);
+            name_threads(&mut wait, &mut names.reader());
+            assert_eq!(&*wait.thread, "waits for a log");
+            assert_eq!(&*wait.holder.unwrap().thread, holder);
+        }
     }
 }
