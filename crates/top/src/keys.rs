@@ -21,6 +21,7 @@ pub(crate) fn key_of(event: &Event) -> Option<Key> {
         _ => return None,
     };
     match key.code {
+        code if is_without_meaning(code) => None,
         code if !key.modifiers.contains(KeyModifiers::CONTROL) => Some(code),
         Key::Char('c') => Some(INTERRUPT),
         Key::Char('z') => Some(SUSPEND),
@@ -28,4 +29,13 @@ pub(crate) fn key_of(event: &Event) -> Option<Key> {
         Key::Char('h') => Some(Key::Backspace),
         _ => None,
     }
+}
+
+/// Of keys that mean something nowhere: "any key" is none of them.
+fn is_without_meaning(key: Key) -> bool {
+    use Key::{
+        CapsLock, Delete, Insert, KeypadBegin, Media, Menu, Modifier, NumLock, Pause, PrintScreen, ScrollLock,
+    };
+    let locks = matches!(key, CapsLock | NumLock | ScrollLock | Modifier(_));
+    locks || matches!(key, Insert | Delete | Menu | Pause | PrintScreen | KeypadBegin | Media(_))
 }
