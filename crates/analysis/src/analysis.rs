@@ -151,6 +151,6 @@ impl Analysis<'_> {
             gaps.notes.extend(notes);
             agreement
         });
-        gaps.conclude(self.summary, self.config.slower_than, agreement)
+        gaps.conclude(self.summary, &self.config, agreement)
     }
 }

@@ -1,7 +1,7 @@
 //! What a source could not see, and what it lost: what to know beside the verdicts.
 
-use diagnose::{JoinStats, Summary};
-use model::{LossKind, Nanos};
+use diagnose::{Config, JoinStats, Summary};
+use model::LossKind;
 use report::explanation::{Conclusion, Lag, Unobservable};
 
 use crate::cross_check::Agreement;
@@ -44,12 +44,7 @@ impl Gaps {
     }
 
     /// Puts it beside the engine's totals.
-    pub fn conclude(
-        self,
-        mut summary: Summary,
-        slower_than: Nanos,
-        agreement: Option<Agreement>,
-    ) -> Conclusion {
+    pub fn conclude(self, mut summary: Summary, config: &Config, agreement: Option<Agreement>) -> Conclusion {
         let Self { unobservable, mut notes, losses, rest, lag } = self;
         if let Some(rest) = rest {
             rest.add_to(&mut summary);
@@ -58,7 +53,9 @@ impl Gaps {
             notes.push(NO_REQUEST.to_owned());
         }
         summary.losses.extend(losses.into_iter().filter(|(_, count)| *count > 0));
-        Conclusion { summary, slower_than, unobservable, agreement, lag, notes }
+        let is_of_one_request = config.only_request.is_some();
+        let slower_than = config.slower_than;
+        Conclusion { summary, slower_than, is_of_one_request, unobservable, agreement, lag, notes }
     }
 }
 

@@ -9,8 +9,10 @@ use model::{Cause, Loss, LossKind, Nanos, Request, Stages, Verdict};
 use crate::causes;
 use crate::joins::JoinStats;
 
-/// At most this many roots are told apart; the rest are counted together.
+/// At most this many roots are told apart; the rest are counted together, as the root [`MORE_ROOTS`].
 const MAX_ROOTS: usize = 10_000;
+/// The root of all roots beyond the bound.
+pub const MORE_ROOTS: &str = "more";
 
 /// What came of everything that was fed.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +98,7 @@ impl Totals {
 
     fn root(&mut self, verdict: &Verdict, latency: Nanos) {
         let full = self.by_root.len() >= MAX_ROOTS && !self.by_root.contains_key(&verdict.root);
-        let root = if full { Arc::from("more") } else { Arc::clone(&verdict.root) };
+        let root = if full { Arc::from(MORE_ROOTS) } else { Arc::clone(&verdict.root) };
         let total = self.by_root.entry(Arc::clone(&root)).or_insert_with(|| RootTotal {
             root,
             cause: verdict.cause,

@@ -299,7 +299,7 @@ impl<'w> OperationWaits<'w> {
             _ if self.kind == Wait::RunQueue => "runnable without a CPU".to_owned(),
             _ if self.longest.reclaim.is_some() => "in direct reclaim".to_owned(),
             _ if self.was_announced_only() => "paused by balance_dirty_pages".to_owned(),
-            "" => "off the CPU, stack not known".to_owned(),
+            "" => "off the CPU, place not known".to_owned(),
             function => format!("off the CPU in {function}"),
         }
     }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::latency::LatencyData;
 use super::slow::SlowData;
+use report::explanation::nothing_slow;
 use report::quantity::{format_count, format_count_of};
 
 /// Causes and roots named.
@@ -52,11 +53,8 @@ pub(super) fn tell(summary: &Summary, slow: &SlowData, latency: &LatencyData) ->
 fn headline(summary: &Summary, slow: &SlowData) -> String {
     let limit = Nanos(slow.slower_than_ns);
     if summary.slow == 0 {
-        let except = if summary.not_judged.is_empty() { "" } else { ", apart from intended waits" };
-        return format!(
-            "No request took {limit} or longer, of {} seen{except}.",
-            format_count(summary.requests)
-        );
+        let text = nothing_slow(summary, limit);
+        return format!("{}{}.", text[..1].to_uppercase(), &text[1..]);
     }
     let share = 100.0 * summary.slow as f64 / summary.requests.max(1) as f64;
     let slowest = summary.by_root.iter().map(|root| root.slowest).max().unwrap_or_default();
@@ -75,7 +73,7 @@ fn why(summary: &Summary) -> Vec<Why> {
         let requests = format_count_of(total.requests, "request");
         let text = match total.cause {
             Cause::Unobserved => format!(
-                "{share:.0} % of the slow requests' time ({}, {requests}) is unexplained.",
+                "{share:.0} % of the slow requests' time ({}): no cause explains most of {requests}.",
                 total.time
             ),
             cause => format!(

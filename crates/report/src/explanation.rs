@@ -19,7 +19,7 @@ use crate::distribution::Distribution;
 use crate::slowest::Slowest;
 
 pub use chain::describe_chain;
-pub use finding::describe_finding;
+pub use finding::{describe_finding, nothing_slow};
 pub use rows::Verdicts;
 pub use text::ExplanationText;
 pub use timeline::{RequestText, write_request};
@@ -31,6 +31,8 @@ pub struct Conclusion {
     pub summary: Summary,
     /// From which latency on a request counted as slow.
     pub slower_than: Nanos,
+    /// Whether only the requests with one correlation id were looked at: then the totals say nothing of the others.
+    pub is_of_one_request: bool,
     /// What could not be observed, and why.
     pub unobservable: Vec<Unobservable>,
     /// How far Kafka's own request log agrees, where one was given.

@@ -120,8 +120,11 @@ impl HeadOfLineRequest {
             1 => " (and 1 more after it)".to_owned(),
             n => format!(" (and {n} more after it)"),
         };
-        let what =
-            if *is_complete { "waited" } else { "was blocked by flow control (receive buffer full) for" };
+        let what = if *is_complete {
+            "waited"
+        } else {
+            "could not arrive, because the broker read nothing from the connection, for"
+        };
         let text = format!(
             "{what} {waited} behind request {} ({}) of the same connection, which took {}{between}",
             request.correlation_id,

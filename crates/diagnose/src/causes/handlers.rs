@@ -24,7 +24,7 @@ use crate::{joins, locks, stages};
 
 causes! {
     HandlersBusy: Queue in Threads, changed in Broker {
-        event: "stretch{es} without a free request handler",
+        event: "the lack of a free request handler",
         needs: "every known request handler was occupied for most of the wait, or the one that took the request was held up",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         advice: &[

@@ -37,7 +37,7 @@ causes! {
     }
 
     DiskReadInNetworkThread: Queue in Reads, changed in Os {
-        event: "disk read{s} in a network thread",
+        event: "file{s} read from disk in a network thread",
         needs: "a sendfile or read that waited for the device for most of its time, or whose bytes were not in the page cache",
         root_evidence: &[EvidenceKind::FileOp, EvidenceKind::Request],
         advice: &[
@@ -66,7 +66,7 @@ causes! {
     }
 
     CacheEviction: Root in Reads {
-        event: "read{s} of data evicted from the page cache",
+        event: "file{s} evicted from the page cache",
         needs: "the broker's own write of the bytes that a network thread's read found missing",
         root_evidence: &[EvidenceKind::FileOp, EvidenceKind::Request],
         advice: &[

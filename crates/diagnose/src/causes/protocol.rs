@@ -21,7 +21,7 @@ use crate::window::{CLOCK_SLACK, Window};
 
 causes! {
     ReplicationWait: Root in Brokers, changed in Broker {
-        event: "wait{s} for followers",
+        event: "slow follower{s}",
         needs: "the fetch with which the last follower confirmed the records, by partition and offset",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         advice: &[
@@ -46,7 +46,7 @@ causes! {
     }
 
     TxnVerification: Root in Records, changed in Broker {
-        event: "wait{s} for the transaction coordinator",
+        event: "slow transaction coordinator{s}",
         needs: "an AddPartitionsToTxn request of the same transactional id between the produce request and its append; never exact",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
         advice: &[
@@ -99,7 +99,7 @@ causes! {
     }
 
     DownConversion: Root in Records, changed in Producer {
-        event: "topic{s} with down-conversion",
+        event: "client{s} that need down-conversion",
         needs: "a fetch of a version that cannot carry the format in which the partition's batches are written; weak",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::FileOp],
         proof: "stacks --for 10s while requests are slow: where the broker's threads are, on and off the CPU",

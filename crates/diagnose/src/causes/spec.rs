@@ -8,7 +8,7 @@ pub struct CauseSpec {
     /// The cause; its name and its one-line description are declared in `model`.
     pub cause: Cause,
     /// Its root events, for a sentence that counts them: `{s}` or `{es}` stands for the plural's ending, ` on {place}` is
-    /// left out where they were in several places.
+    /// left out where they were in several places. Without an ending they are not counted.
     pub event: &'static str,
     /// Where the time goes.
     pub area: Area,

@@ -189,7 +189,7 @@ pub(crate) fn wait_after(window: &Window, append: &FileOp, span: TimeSpan) -> Op
         free = free.max(released);
     }
     let waited = free - from;
-    (waited >= MIN_WAIT_AFTER && is_handed_over(until - free, waited)).then_some(span.until(free))
+    (waited >= MIN_WAIT_AFTER && is_handed_over(until - free, waited)).then(|| TimeSpan::new(from, free))
 }
 
 /// Since when the append's thread had the log, as far as files show: it may roll the segment first, and reads the first

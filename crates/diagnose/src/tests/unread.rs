@@ -61,7 +61,7 @@ fn bytes_that_had_no_room_waited_for_whoever_was_served() {
     assert_eq!((&*verdict.root, verdict.confidence), ("journal-commit:loop0:2285", Confidence::Strong));
     let text = &verdict.evidence[0].text;
     assert!(
-        text.starts_with("was blocked by flow control (receive buffer full) for 150 ms behind request 1"),
+        text.starts_with("could not arrive, because the broker read nothing from the connection, for 150 ms behind request 1"),
         "{text}"
     );
 }
@@ -109,7 +109,7 @@ fn bytes_wait_for_whoever_is_served_where_others_are_read_first() {
     assert_eq!(verdict.chain, [Cause::HeadOfLine, Cause::HeadOfLine, Cause::JournalCommit]);
     let text = &verdict.evidence[0].text;
     assert!(
-        text.starts_with("was blocked by flow control (receive buffer full) for 150 ms behind request 1"),
+        text.starts_with("could not arrive, because the broker read nothing from the connection, for 150 ms behind request 1"),
         "{text}"
     );
 }

@@ -1,7 +1,7 @@
 //! What was found, in one sentence: what took most of the slow requests' time, and what remains. Does not judge: it adds up
 //! what verdicts say, in the words that causes are declared with.
 
-use diagnose::{CauseTotal, RootTotal, causes};
+use diagnose::{CauseTotal, MORE_ROOTS, RootTotal, Summary, causes};
 use model::{Cause, Nanos};
 
 use super::Conclusion;
@@ -11,9 +11,7 @@ use crate::quantity::{format_count, format_count_of};
 pub fn describe_finding(conclusion: &Conclusion) -> String {
     let summary = &conclusion.summary;
     let Some(largest) = summary.by_cause.first() else {
-        let except = if summary.not_judged.is_empty() { "" } else { ", apart from intended waits" };
-        let (limit, seen) = (conclusion.slower_than, format_count(summary.requests));
-        return format!("no request took {limit} or longer, of {seen} seen{except}");
+        return nothing_slow(summary, conclusion.slower_than);
     };
     let all = summary.by_cause.iter().map(|total| total.time).sum();
     let (unknown, known): (Vec<_>, Vec<_>) =
@@ -21,7 +19,7 @@ pub fn describe_finding(conclusion: &Conclusion) -> String {
     let mut clauses = vec![match (largest.cause, percent(largest.time, all)) {
         (Cause::Unobserved, share) => {
             let (requests, slowest) = (requests(largest), slowest(largest));
-            format!("{share} of slow time is unexplained ({requests} of {slowest})")
+            format!("{share} of slow time: no cause explains most of {requests} of {slowest}")
         }
         (_, share) => format!("{share} of slow time: {}", slowed(largest, &summary.by_root)),
     }];
@@ -37,8 +35,23 @@ pub fn describe_finding(conclusion: &Conclusion) -> String {
         several => clauses.push(format!("{}: {} other causes", percent(time, all), several.len())),
     }
     let open = unknown.iter().filter(|open| open.cause != largest.cause);
-    clauses.extend(open.map(|open| format!("{} is unexplained", percent(open.time, all))));
+    clauses.extend(open.map(|open| format!("{}: no main cause", percent(open.time, all))));
     clauses.join("; ")
+}
+
+/// That no request was slow, or none was seen. Of fetches only the time from when their data was there counts.
+pub fn nothing_slow(summary: &Summary, limit: Nanos) -> String {
+    let not_judged = match summary.not_judged.iter().map(|(_, count)| count).sum() {
+        0 => String::new(),
+        others => format!("; {} that did are not judged", format_count(others)),
+    };
+    match summary.requests {
+        0 => "no request was seen".to_owned(),
+        seen => format!(
+            "none of {} took {limit} or longer, intended waits left out{not_judged}",
+            format_count_of(seen, "request")
+        ),
+    }
 }
 
 /// `8 ext4 journal commits on loop0 slowed 240 produce requests to up to 343 ms`.
@@ -58,9 +71,17 @@ fn requests(total: &CauseTotal) -> String {
 
 /// The root events, by the words that their cause is declared with.
 fn events(cause: Cause, roots: &[&RootTotal]) -> String {
+    let event = causes::spec(cause).event;
+    // Roots beyond a bound are added up as one.
+    if roots.is_empty() || roots.iter().any(|root| &*root.root == MORE_ROOTS) {
+        return cause.to_string();
+    }
+    if !event.contains('{') {
+        return event.to_owned();
+    }
     let is_one = roots.len() == 1;
     let ending = |plural| if is_one { "" } else { plural };
-    let words = causes::spec(cause).event.replace("{s}", ending("s")).replace("{es}", ending("es"));
+    let words = event.replace("{s}", ending("s")).replace("{es}", ending("es"));
     let words = match common_place(cause, roots) {
         Some(place) => words.replace("{place}", place),
         None => words.replace(" on {place}", ""),
@@ -102,7 +123,7 @@ mod tests {
     use diagnose::{CauseTotal, RootTotal, Summary};
     use model::{Cause, Nanos};
 
-    use super::describe_finding;
+    use super::{describe_finding, nothing_slow};
     use crate::explanation::Conclusion;
 
     fn total(cause: Cause, requests: u64, seconds: i64, api: Option<&'static str>) -> CauseTotal {
@@ -141,7 +162,7 @@ mod tests {
         assert_eq!(
             finding(vec![commits, total(Cause::GcPause, 1, 4, None), throttled, open], &on_both),
             "83 % of slow time: 2 ext4 journal commits slowed 240 produce requests to up to 343 ms; \
-             12 %: 2 other causes; 5 % is unexplained"
+             12 %: 2 other causes; 5 %: no main cause"
         );
     }
 
@@ -151,17 +172,39 @@ mod tests {
         let pause = total(Cause::GcPause, 1, 1, Some("FETCH"));
         assert_eq!(
             finding(vec![open.clone(), pause], &["unobserved", "gc-pause:7:5"]),
-            "over 99 % of slow time is unexplained (12 list offsets requests of up to 343 ms); \
+            "over 99 % of slow time: no cause explains most of 12 list offsets requests of up to 343 ms; \
              under 1 %: 1 GC pause slowed 1 fetch request to 343 ms"
         );
         assert_eq!(
             finding(vec![open], &["unobserved"]),
-            "100 % of slow time is unexplained (12 list offsets requests of up to 343 ms)"
+            "100 % of slow time: no cause explains most of 12 list offsets requests of up to 343 ms"
         );
     }
 
     #[test]
     fn nothing_slow_is_an_answer_too() {
-        assert_eq!(finding(vec![], &[]), "no request took 100 ms or longer, of 900 seen");
+        assert_eq!(
+            finding(vec![], &[]),
+            "none of 900 requests took 100 ms or longer, intended waits left out"
+        );
+        let limit = Nanos::from_millis(100);
+        assert_eq!(nothing_slow(&Summary::default(), limit), "no request was seen");
+        let not_judged = vec![("CREATE_TOPICS", 2)];
+        assert_eq!(
+            nothing_slow(&Summary { requests: 1, not_judged, ..Summary::default() }, limit),
+            "none of 1 request took 100 ms or longer, intended waits left out; 2 that did are not judged"
+        );
+    }
+
+    #[test]
+    fn events_are_counted_only_where_roots_are_events_and_all_are_known() {
+        let busy = total(Cause::HandlersBusy, 500, 9, Some("PRODUCE"));
+        assert_eq!(
+            finding(vec![busy], &["handlers-busy"]),
+            "100 % of slow time: the lack of a free request handler slowed 500 produce requests to up to 343 ms"
+        );
+        let pauses = total(Cause::GcPause, 3, 9, None);
+        let text = "100 % of slow time: gc-pause slowed 3 requests to up to 343 ms";
+        assert_eq!(finding(vec![pauses], &[]), text);
     }
 }

@@ -134,7 +134,7 @@ fn summary(conclusion: &Conclusion) -> Value {
     let joins = &summary.joins;
     let mut value = json!({
         "type": "summary",
-        "finding": describe_finding(conclusion),
+        "finding": (!conclusion.is_of_one_request).then(|| describe_finding(conclusion)),
         "requests": summary.requests,
         "slow": summary.slow,
         "slower_than_ns": conclusion.slower_than.0,

@@ -289,7 +289,7 @@ fn root_heading<W: Write>(
 
 fn root_name(total: &RootTotal) -> String {
     match total.cause {
-        Cause::Unobserved => "unobserved: most of their time is unexplained".to_owned(),
+        Cause::Unobserved => "unobserved: no cause explains most of their time".to_owned(),
         _ if total.text.is_empty() => total.root.to_string(),
         _ => total.text.clone(),
     }
@@ -447,7 +447,7 @@ fn unobservable<W: Write>(
         return match others {
             0 => Ok(()),
             _ => text.bullet(&format!(
-                "{} could not be observed, without effect on the causes above (--verbose shows all)",
+                "{} could not be observed (--verbose shows all)",
                 format_count_of(others as u64, "thing")
             )),
         };
@@ -460,7 +460,7 @@ fn unobservable<W: Write>(
     }
     match others {
         0 => Ok(()),
-        _ => text.bullet(&format!("{others} more, which would explain none of these requests")),
+        _ => text.bullet(&format!("{others} more (--verbose shows all)")),
     }
 }
 

@@ -132,7 +132,7 @@ fn write<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict) -> io::Result<()
 
 fn why(verdict: &Verdict) -> String {
     match verdict.cause {
-        Cause::Unobserved => "most of it unexplained".to_owned(),
+        Cause::Unobserved => "no cause explains most of it".to_owned(),
         cause => format!("because of {cause} ({}), root {}", verdict.confidence, verdict.root),
     }
 }

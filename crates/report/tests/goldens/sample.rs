@@ -678,6 +678,7 @@ pub(crate) fn conclusion() -> Conclusion {
             losses: vec![(LossKind::PacketsDropped, 0), (LossKind::ProbeEventsDropped, 3)],
         },
         slower_than: Nanos::from_millis(100),
+        is_of_one_request: false,
         agreement: None,
         lag: None,
         unobservable: vec![Unobservable {
