@@ -149,6 +149,7 @@ OF_WORKSPACE = $(CARGO) test --workspace
 MDBOOK_VERSION := 0.4.52
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 $(MDBOOK):
+	@echo "docs: builds mdbook $(MDBOOK_VERSION) once, from crates.io: about a minute"
 	CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install mdbook --version =$(MDBOOK_VERSION) --locked --quiet \
 		--debug --no-default-features --features search --root target/tools/mdbook-$(MDBOOK_VERSION)
 
