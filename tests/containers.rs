@@ -67,7 +67,7 @@ fn a_container_is_watched_from_outside_and_from_within() {
     assert!(!ring.starts_with("error"), "io_uring: {ring}");
     let doctor = doctor(brokerscope::command(), workload.pid());
     assert!(doctor.contains("uses io_uring (1 ring)"), "{doctor}");
-    assert!(doctor.contains("it is pid 1 there") && doctor.contains("another namespace"), "{doctor}");
+    assert!(doctor.contains("its pid there is 1") && doctor.contains("another namespace"), "{doctor}");
 
     let outside = ground.directory().join("outside");
     let recorder = Recorder::start(&outside, workload.pid());
