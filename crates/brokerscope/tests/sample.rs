@@ -2,13 +2,16 @@
 //! Needs no privilege.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+#[path = "documents/pages.rs"]
+mod pages;
 #[path = "../../page/tests/goldens/trace.rs"]
 mod trace;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use pages::{documents, project};
 use serde_json::Value;
 
 /// Where a document quotes what a command prints: its arguments, and how many of its first lines.
@@ -16,10 +19,6 @@ const BEGIN: &str = "<!-- begin: ";
 const HEAD: &str = " | head -";
 const BEGUN: &str = " -->\n";
 const END: &str = "<!-- end -->";
-
-fn project(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
 
 fn explain(more: &[&str]) -> String {
     brokerscope(&[&["explain", "samples/journal-stall"], more].concat())
@@ -96,23 +95,6 @@ fn documents_quote_what_commands_print() {
     let expected =
         ["advise", "compare", "explain", "explain", "files", "io", "io", "kernel", "locks", "locks", "logs"];
     assert_eq!(quoted, expected, "documents quote the sample");
-}
-
-/// README.md, and every page of the documentation.
-fn documents() -> Vec<PathBuf> {
-    let mut documents = vec![project("README.md")];
-    let mut directories = vec![project("docs")];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                directories.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                documents.push(path);
-            }
-        }
-    }
-    documents
 }
 
 /// A document with the output that its commands print now, and those commands.

@@ -9,16 +9,15 @@
 mod commands;
 mod help;
 mod json;
+mod pages;
 mod reference;
 mod shown;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-fn project(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
+use pages::{documents, project};
 
 /// A page is this text; `BLESS=1` makes it so.
 fn hold(page: &str, text: &str) {
@@ -30,22 +29,9 @@ fn hold(page: &str, text: &str) {
     assert!(written == text, "{page} is out of date: BLESS=1 cargo test -p brokerscope --test documents");
 }
 
-/// Every Markdown file of the documentation, and README.
+/// Every document with its text.
 fn pages() -> Vec<(PathBuf, String)> {
-    let mut pages = vec![project("README.md")];
-    let mut directories = vec![project("docs")];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                directories.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path);
-            }
-        }
-    }
-    pages.sort();
-    pages.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+    documents().into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
 /// What a command prints in the project's directory.

@@ -1,0 +1,27 @@
+//! The documents, for every test that reads them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file of the project.
+pub(crate) fn project(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// README.md, and every Markdown file of the documentation.
+pub(crate) fn documents() -> Vec<PathBuf> {
+    let mut documents = vec![project("README.md")];
+    let mut directories = vec![project("docs")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                documents.push(path);
+            }
+        }
+    }
+    documents.sort();
+    documents
+}
