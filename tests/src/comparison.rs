@@ -226,8 +226,12 @@ pub fn says_no_other(row: &Value, whole: &Value, same: Same) -> bool {
             let later = || name.ends_with("_ns") && value.as_i64() > whole.as_i64() && whole.is_i64();
             // The difference of two times, each held to be no earlier.
             let derived = || name == "latency_ns" && same == Same::ButLater;
+            // Of two produce requests that may have brought what was fetched neither is named: if one is missing, the
+            // other is.
+            let alone = || name == "data_ns" && whole.is_null();
             // How long earlier requests held it up is known only as far as they were seen.
             name == "head_of_line_ns"
+                || alone()
                 || derived()
                 || says_no_other(value, whole, same)
                 || (same == Same::ButLater && later())
@@ -424,6 +428,18 @@ mod tests {
         assert_eq!(altered(&damaged), 0);
         damaged.rows[3]["correlation_id"] = json!(99_999);
         assert_eq!(altered(&damaged), 1);
+    }
+
+    #[test]
+    fn a_damaged_capture_may_know_of_one_produce_request_where_the_whole_knows_of_two() {
+        let log = log();
+        let mut whole = rows(&log);
+        let mut damaged = whole.clone();
+        whole.rows[0]["data_ns"] = Value::Null;
+        damaged.rows[0]["data_ns"] = json!(7);
+        assert_eq!(with_whole(&damaged, &whole).altered.len(), 0);
+        whole.rows[0]["data_ns"] = json!(9);
+        assert_eq!(with_whole(&damaged, &whole).altered.len(), 1);
     }
 
     #[test]

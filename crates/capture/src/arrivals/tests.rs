@@ -149,6 +149,22 @@ fn a_refused_batch_brought_nothing_and_of_two_that_may_be_it_none_is_chosen() {
     }
 }
 
+/// Loss makes it less certain, and nothing here can tell: what was not captured is not known to have been there.
+#[test]
+fn of_two_that_may_be_it_the_one_that_was_captured_is_taken() {
+    let [two, five] = batches();
+    for (both, expected) in [(true, None), (false, Some(200))] {
+        let mut scene = Scene::new();
+        scene.consumer.ask(100, &fetch(1, "t", 1, 0));
+        scene.producer.ask(200, &kafka::produce(1, 0, "t", [&two, &five]));
+        if both {
+            scene.producer.ask(300, &kafka::produce(2, 0, "t", [&two, &five]));
+        }
+        scene.consumer.answer(400, &fetched(1, "t", [&at(40, &two), &[]]));
+        assert_eq!(scene.data(), [expected], "both: {both}");
+    }
+}
+
 #[test]
 fn a_rewritten_batch_is_known_by_its_offset_and_one_sent_again_is_not_taken_for_the_first() {
     let [two, five] = batches();
