@@ -251,7 +251,7 @@ pub struct Writer<R: Report, W> {
 
 enum Form<W> {
     Table { table: Table<W>, times: TimesOfDay, cells: Vec<String> },
-    Json { out: W, line: Vec<u8> },
+    Json { out: W, line: Vec<u8>, object: JsonObject },
     Csv { out: W, line: Vec<u8>, has_names: bool },
 }
 
@@ -263,7 +263,7 @@ impl<R: Report, W: Write> Writer<R, W> {
             Format::Table(style) => return Self::table(out, report, style, 0),
             Format::Json => {
                 columns.retain(|column| column.in_json);
-                Form::Json { out, line: Vec::new() }
+                Form::Json { out, line: Vec::new(), object: JsonObject::new(R::TYPE, &columns) }
             }
             Format::Csv => {
                 columns.retain(|column| column.in_csv);
@@ -308,9 +308,9 @@ impl<R: Report, W: Write> Writer<R, W> {
                 fill(&self.columns, row, times, cells);
                 table.row(cells)
             }
-            Form::Json { out, line } => {
+            Form::Json { out, line, object } => {
                 line.clear();
-                write_object(line, R::TYPE, &self.columns, row)?;
+                object.write(line, &self.columns, row)?;
                 line.push(b'\n');
                 out.write_all(line)
             }
@@ -456,43 +456,95 @@ pub(crate) fn to_json<'a, R: Report>(report: &R, row: &'a R::Row<'a>) -> Vec<u8>
     columns.retain(|column| column.in_json);
     let mut line = Vec::new();
     // A vector takes everything.
-    let _ = write_object(&mut line, R::TYPE, &columns, row);
+    let _ = JsonObject::new(R::TYPE, &columns).write(&mut line, &columns, row);
     line
 }
 
-fn write_object<'a, R: Report>(
-    line: &mut Vec<u8>,
-    kind: &str,
-    columns: &[Column<R>],
-    row: &'a R::Row<'a>,
-) -> io::Result<()> {
-    line.extend_from_slice(br#"{"type":"#);
-    json::write(line, &kind)?;
-    let mut object = String::new();
-    for column in columns {
-        column.each(row, &mut |field, cell| {
-            if matches!(cell, Cell::Absent) {
-                return Ok(());
+/// What of a report's JSON objects is the same in every row: a listing may have millions.
+struct JsonObject {
+    /// `{"type":"request"`.
+    head: Vec<u8>,
+    /// `,"name":` of each column that is one cell outside of objects; empty for the others.
+    names: Vec<Vec<u8>>,
+}
+
+impl JsonObject {
+    fn new<R: Report>(kind: &str, columns: &[Column<R>]) -> Self {
+        let mut head = b"{".to_vec();
+        push_name(&mut head, "type");
+        // A vector takes everything.
+        let _ = json::write(&mut head, &kind);
+        let names = columns.iter().map(|column| match &column.content {
+            Content::Cell(name, _) if !name.contains('.') => {
+                let mut text = b",".to_vec();
+                push_name(&mut text, name);
+                text
             }
-            let (outer, name) = field.split_once('.').unwrap_or(("", field));
-            if outer != object && !object.is_empty() {
-                line.push(b'}');
-            }
-            line.push(b',');
-            if outer != object && !outer.is_empty() {
-                push_name(line, outer);
-                line.push(b'{');
-            }
-            if outer != object {
-                outer.clone_into(&mut object);
-            }
-            push_name(line, name);
-            cell.write_json(line)
-        })?;
+            _ => Vec::new(),
+        });
+        Self { head, names: names.collect() }
     }
-    if !object.is_empty() {
+
+    fn write<'a, R: Report>(
+        &self,
+        line: &mut Vec<u8>,
+        columns: &[Column<R>],
+        row: &'a R::Row<'a>,
+    ) -> io::Result<()> {
+        line.extend_from_slice(&self.head);
+        let mut objects = Objects { open: None };
+        for (column, name) in columns.iter().zip(&self.names) {
+            match &column.content {
+                Content::Cell(_, cell) if !name.is_empty() => {
+                    let cell = cell(row);
+                    if !matches!(cell, Cell::Absent) {
+                        objects.close(line);
+                        line.extend_from_slice(name);
+                        cell.write_json(line)?;
+                    }
+                }
+                _ => column.each(row, &mut |name, cell| objects.cell(line, name, cell))?,
+            }
+        }
+        objects.close(line);
         line.push(b'}');
+        Ok(())
     }
-    line.push(b'}');
-    Ok(())
+}
+
+/// Objects within a row's: `lock.kind` is `kind` of the object `lock`.
+struct Objects {
+    open: Option<String>,
+}
+
+impl Objects {
+    fn cell(&mut self, line: &mut Vec<u8>, name: &str, cell: &Cell<'_>) -> io::Result<()> {
+        if matches!(cell, Cell::Absent) {
+            return Ok(());
+        }
+        let (object, name) = name.split_once('.').map_or((None, name), |(object, name)| (Some(object), name));
+        if self.open.as_deref() == object {
+            line.push(b',');
+        } else {
+            self.close(line);
+            self.open(line, object);
+        }
+        push_name(line, name);
+        cell.write_json(line)
+    }
+
+    fn open(&mut self, line: &mut Vec<u8>, object: Option<&str>) {
+        line.push(b',');
+        if let Some(object) = object {
+            push_name(line, object);
+            line.push(b'{');
+        }
+        self.open = object.map(str::to_owned);
+    }
+
+    fn close(&mut self, line: &mut Vec<u8>) {
+        if self.open.take().is_some() {
+            line.push(b'}');
+        }
+    }
 }
