@@ -42,11 +42,17 @@ impl ApiKey {
         self.api().map(|api| api.max_version)
     }
 
-    /// Whether that version has compact types and tagged fields. Unknown keys are newer than this table and
-    /// every API since KIP-482 is flexible from version 0.
+    /// Whether that version is newer than all known here of a known API.
+    #[inline]
+    pub fn is_newer(self, version: i16) -> bool {
+        self.max_version().is_some_and(|max| version > max)
+    }
+
+    /// Whether that version has compact types and tagged fields. Unknown keys and versions are newer than this
+    /// table, and every version since KIP-482 is flexible.
     #[inline]
     pub fn is_flexible(self, version: i16) -> bool {
-        self.api().map_or(self.0 >= 0, |api| version >= api.first_flexible)
+        self.api().map_or(self.0 >= 0, |api| version >= api.first_flexible || version > api.max_version)
     }
 
     /// The version of the request header before a body of that version: 0, 1 or 2.
@@ -132,8 +138,16 @@ impl ApiKey {
         Ok(body.values)
     }
 
-    /// How an answer of that version is read.
+    /// The version of the layout that an answer to a request of that version is read by. `ApiVersions` is how a client
+    /// learns what the broker knows: a broker to which the version is new answers in version 0, and every answer
+    /// begins with the error code (KIP-511).
+    fn response_version(self, version: i16) -> i16 {
+        if self == Self::API_VERSIONS && self.is_newer(version) { 0 } else { version }
+    }
+
+    /// How an answer to a request of that version is read.
     pub(crate) fn response_shape(self, version: i16) -> ResponseShape {
+        let version = self.response_version(version);
         let Some(api) = self.api() else { return ResponseShape::None };
         if matches!(self, Self::FETCH | Self::SHARE_FETCH | Self::SHARE_ACKNOWLEDGE) {
             ResponseShape::Records
@@ -159,8 +173,9 @@ impl ApiKey {
         version: i16,
         mut row: impl FnMut(&Values<'a>),
     ) -> Result<Values<'a>, Error> {
+        let version = self.response_version(version);
         let flexible = self.check_version(version)?;
-        // A broker that does not know the version answers in version 0 (KIP-511).
+        // So does a broker that is older than the version, known here or not.
         let refused = self == Self::API_VERSIONS && body.starts_with(&UNSUPPORTED_VERSION.to_be_bytes());
         let (version, flexible) = if refused { (0, false) } else { (version, flexible) };
         let layout = self.api().map_or(&[][..], |api| api.response);

@@ -28,7 +28,8 @@ impl<'a> RequestHeader<'a> {
         let version = api_key.request_header_version(api_version);
         // The client id keeps its two-byte length in flexible versions, so that any broker can read it.
         let client_id = if version >= 1 { reader.nullable_string(false)? } else { None };
-        reader.tagged_fields(version >= 2)?;
+        // Nothing is read behind the client id of a version that nobody here knows.
+        reader.tagged_fields(version >= 2 && !api_key.is_newer(api_version))?;
         Ok(Self { api_key, api_version, correlation_id, client_id })
     }
 }
@@ -59,7 +60,8 @@ impl ResponseHeader {
     /// afterwards.
     pub fn read(reader: &mut Reader<'_>, api_key: ApiKey, api_version: i16) -> Result<Self, Error> {
         let correlation_id = reader.i32()?;
-        reader.tagged_fields(api_key.response_header_version(api_version) >= 1)?;
+        let is_tagged = api_key.response_header_version(api_version) >= 1;
+        reader.tagged_fields(is_tagged && !api_key.is_newer(api_version))?;
         Ok(Self { correlation_id })
     }
 }

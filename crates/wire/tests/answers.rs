@@ -6,7 +6,7 @@
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::{Encodable, Message};
 use wire::api::Number;
-use wire::stream::{Options, ResponseFrame, ResponseStream, Start};
+use wire::stream::{Options, ResponseBody, ResponseFrame, ResponseStream, Start};
 use wire::{ApiKey, Error, ErrorKind};
 
 const THROTTLE_MS: i32 = 0x0102_0304;
@@ -142,6 +142,9 @@ fn answers_the_other_implementation_does_not_know() {
         (89, 0, &[1, 2, 3, 4, 1, 0], Some(THROTTLE_MS), None),
         // A broker that does not know the version of ApiVersions answers in version 0 (KIP-511).
         (18, 4, &[0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 4], None, Some(35)),
+        // Nor does this table; one that does begins its answer with the error code too.
+        (18, 5, &[0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 4], None, Some(35)),
+        (18, 11, &[0, 0, 2, 0, 18, 0, 0, 0, 12, 0, 0, 0, 0, 7, 0], None, Some(0)),
     ] {
         let api = ApiKey(api_key);
         let expected = (throttle_ms, error_code);
@@ -154,9 +157,12 @@ fn answers_the_other_implementation_does_not_know() {
         );
     }
     // Of an API or a version from the future nobody knows where they are.
-    for (api, version) in [(ApiKey(10), 99), (ApiKey(93), 0)] {
+    let newer = ApiKey::known().filter(|&api| api != ApiKey::API_VERSIONS);
+    let newer = newer.flat_map(|api| [1, 7].map(|more| (api, api.max_version().unwrap() + more)));
+    for (api, version) in newer.chain([(ApiKey(10), 99), (ApiKey(93), 0)]) {
         let frame = streamed(api, version, &[1; 20], 1);
-        assert_eq!((frame.throttle_ms, frame.error_code, frame.error), (None, None, None));
+        let is_read = frame.error.is_none() && frame.body != ResponseBody::Other;
+        assert_eq!((frame.throttle_ms, frame.error_code, is_read), (None, None, false), "{api} v{version}");
     }
     let error = ApiKey(10).read_response(&[1; 20], 99, |_| {}).unwrap_err();
     assert_eq!(error.kind, ErrorKind::UnsupportedVersion(99));

@@ -583,6 +583,78 @@ fn newer_versions_and_apis_still_get_their_frame() {
     assert_eq!(stream.counts().resyncs, 0);
 }
 
+/// Made-up requests of every API in the version that many above the highest known, with the two headers they may have
+/// and one whose tagged fields make no sense.
+fn requests_of_the_future(more: i16) -> Vec<(ApiKey, i16, Vec<u8>)> {
+    let tails: [&[u8]; 3] = [&[0, 9, 9], &[1, 5, 2, 7, 7, 9], &[0xff; 9]];
+    let of = |api: ApiKey, tail: &[u8]| {
+        let version = api.max_version().unwrap() + more;
+        let fixed = [api.0.to_be_bytes(), version.to_be_bytes()].concat();
+        (api, version, kafka::sized(&[&fixed[..], &[0, 0, 0, 77, 0, 2, b'c', b'7'], tail].concat()))
+    };
+    ApiKey::known().flat_map(|api| tails.map(|tail| of(api, tail))).collect()
+}
+
+#[test]
+fn versions_of_the_future_of_every_api_keep_their_frames() {
+    let known = kafka::request(18, 0, 1, &[]);
+    for (api, version, future) in [1, 7].into_iter().flat_map(requests_of_the_future) {
+        let unknown = Error { kind: ErrorKind::UnsupportedVersion(version), at: 6 };
+        let unknown = Some(FrameError::Malformed(unknown));
+        // The first of its connection, in step, in one chunk with others, and where the recording began later.
+        let joined = [&known[..], &future, &known].concat();
+        let cases: [(Start, &[&[u8]], u64); 4] = [
+            (Start::Boundary, &[&future, &known], 1),
+            (Start::Boundary, &[&known, &future[..9], &future[9..], &known], 2),
+            (Start::Boundary, &[&joined], 2),
+            (Start::Midstream, &[&future, &known], 1),
+        ];
+        for (start, chunks, place) in cases {
+            let mut stream = RequestStream::new(Options::default(), start);
+            let frames = feed(&mut stream, chunks, 0);
+            let case = format!("{api:?} v{version}, {start:?}, {chunks:?}");
+            let frame = &frames[place as usize - 1];
+            assert_eq!(
+                (frame.api_key, frame.api_version, frame.correlation_id),
+                (api, version, 77),
+                "{case}"
+            );
+            assert_eq!((frame.client_id.as_deref(), frame.error), (Some("c7"), unknown), "{case}");
+            assert_eq!((&frame.body, frame.size as usize + 4), (&RequestBody::Other, future.len()), "{case}");
+            let rest: Vec<_> = frames.iter().filter(|f| f.correlation_id == 1).map(|f| f.error).collect();
+            assert!(rest.len() + 1 == frames.len() && rest.iter().all(Option::is_none), "{case}");
+            let counts = stream.counts();
+            assert_eq!((counts.frames, counts.undecodable), (place + 1, 1), "{case}");
+            assert_eq!((counts.resyncs, counts.skipped_bytes), (0, 0), "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_search_believes_a_version_of_the_future_only_where_it_fills_a_chunk() {
+    for (api, version, future) in requests_of_the_future(1) {
+        let inside = [&[0xaa; 20][..], &future, &future].concat();
+        let longer = [&future[..], &[0xaa; 7]].concat();
+        let cut = &future[..future.len() - 1];
+        for chunks in [&[&inside[..]][..], &[&longer], &[cut, &[0xaa; 40]]] {
+            let mut stream = RequestStream::new(Options::default(), Start::Midstream);
+            assert_eq!(feed(&mut stream, chunks, 0), [], "{api:?} v{version}");
+        }
+    }
+}
+
+#[test]
+fn a_token_is_not_taken_for_a_version_of_the_future() {
+    let handshake = kafka::request(17, 0, 1, b"\0\x05PLAIN");
+    // The user A with the password p…: key 65, version 112.
+    let token = kafka::sized(b"\0A\0password, and much more of it");
+    let wide = kafka::sized(&[0, 65, 0, 112, 0, 0, 0, 1, 0, 1, b'c', 0]);
+    let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+    let frames = feed(&mut stream, &[&handshake, &token, &wide, &kafka::request(18, 0, 2, &[])], 0);
+    assert_eq!(frames.iter().map(|f| f.correlation_id).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!((stream.counts().sasl_tokens, stream.counts().resyncs), (2, 0));
+}
+
 #[test]
 fn tls_and_other_protocols_are_told_apart() {
     let mut stream = RequestStream::new(Options::default(), Start::Boundary);

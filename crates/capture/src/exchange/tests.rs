@@ -93,6 +93,27 @@ fn every_api_that_tells_them_has_its_throttle_time_error_group_and_transaction()
 }
 
 #[test]
+fn the_first_request_in_a_version_of_the_future_has_its_row() {
+    let mut talk = Conversation::standard();
+    // ApiVersions 5, which the broker refuses in version 0 (KIP-511), and once more in version 4.
+    let future = kafka::request(18, 5, 1, &[0, 4, b'k', b'g', b'o', 2, b'1', 1, 2, 3, 4]);
+    talk.open(0).ask(10, &future).answer(35, &kafka::response(1, &[0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 4]));
+    let known = kafka::request(18, 4, 2, &[0, 4, b'k', b'g', b'o', 2, b'1', 0]);
+    talk.ask(40, &known).answer(47, &kafka::response(2, &[0, 0, 2, 0, 18, 0, 0, 0, 4, 0, 0, 0, 0, 7, 0]));
+    let mut analyzer = on_port();
+    let rows = talk.tell(&mut analyzer);
+    let seen: Vec<_> = rows.iter().map(|row| (row.api, row.api_version, row.correlation_id)).collect();
+    assert_eq!(seen, [("API_VERSIONS", 5, 1), ("API_VERSIONS", 4, 2)]);
+    assert!(rows.iter().all(|row| row.client_id == rows[1].client_id && row.client_id.is_some()));
+    let answers: Vec<_> = rows.iter().map(|row| (row.latency().map(|n| n.0), row.error_code)).collect();
+    assert_eq!(answers, [(Some(25), Some(35)), (Some(7), Some(0))]);
+    let errors: Vec<_> = rows.iter().map(|row| row.error.as_deref()).collect();
+    assert_eq!(errors, [Some("unknown API version 5 at byte 6"), None]);
+    assert_eq!((rows[0].throttle_ms, rows[1].throttle_ms), (None, Some(7)));
+    assert_eq!(analyzer.counters().resyncs, 0);
+}
+
+#[test]
 fn a_client_id_cut_off_by_a_snap_length_costs_no_row() {
     let mut talk = Conversation::standard();
     talk.open(0);

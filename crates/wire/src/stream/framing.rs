@@ -21,10 +21,21 @@ const KEEP_BUFFER_BYTES: usize = 256 << 10;
 pub(super) enum Scrutiny {
     /// It stands where a frame must start, after others that were fine.
     Synced,
-    /// It is the first of its connection, or may be a SASL token.
+    /// It is the first of its connection.
     First,
+    /// It may be a SASL token.
+    Token,
+    /// It is a guess, but would fill the chunk to its last byte.
+    WholeChunk,
     /// It is a guess.
     Searching,
+}
+
+impl Scrutiny {
+    /// Whether no frame is known to start there.
+    pub(super) fn is_search(self) -> bool {
+        matches!(self, Self::WholeChunk | Self::Searching)
+    }
 }
 
 /// A size field and a header that were read.
@@ -105,9 +116,10 @@ pub(super) trait Direction<T> {
         self.fail(FrameError::Malformed(Error::new(ErrorKind::UnexpectedEnd(missing), at)));
     }
 
-    /// Whether the frame's bytes are not what the protocol says.
+    /// Whether the frame's bytes are not what the protocol says. A version that is not known here may be newer.
     fn refuted(&self) -> bool {
-        matches!(self.error(), Some(FrameError::Malformed(_)))
+        let Some(FrameError::Malformed(error)) = self.error() else { return false };
+        !matches!(error.kind, ErrorKind::UnsupportedVersion(_))
     }
 }
 
@@ -309,7 +321,9 @@ impl<T: Copy> Framing<T> {
     fn scrutiny(&self) -> Scrutiny {
         if !self.in_step() {
             Scrutiny::Searching
-        } else if self.counts.frames == 0 || self.expects_tokens {
+        } else if self.expects_tokens {
+            Scrutiny::Token
+        } else if self.counts.frames == 0 {
             Scrutiny::First
         } else {
             Scrutiny::Synced

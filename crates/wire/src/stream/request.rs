@@ -15,7 +15,8 @@ use crate::{ApiKey, Error, ErrorKind};
 
 /// A header of version 0: key, version and correlation id.
 const MIN_SIZE: u32 = 8;
-/// In step, keys and versions newer than the table are believed up to here.
+/// In step, keys newer than the table are believed up to here, and versions there, in a connection's first request and
+/// in one that fills its chunk.
 const MAX_NEW_KEY: i16 = 1023;
 const MAX_NEW_VERSION: i16 = 127;
 /// The most that is held of a body.
@@ -101,13 +102,11 @@ impl<T: Copy> RequestDecoder<T> {
         reader.take(4)?;
         let api_key = ApiKey(reader.i16()?);
         let api_version = reader.i16()?;
-        let searching = scrutiny == Scrutiny::Searching;
-        let known = api_key.max_version().is_some_and(|max| (0..=max).contains(&api_version));
-        let may_be_new = scrutiny == Scrutiny::Synced
-            && (0..=MAX_NEW_KEY).contains(&api_key.0)
-            && (0..=MAX_NEW_VERSION).contains(&api_version);
-        let too_large = searching && api_key != ApiKey::PRODUCE && size > MAX_SOUGHT_BODY_BYTES;
-        if !(known || may_be_new) || too_large {
+        let searching = scrutiny.is_search();
+        // Its body can tell whether it is one.
+        let is_produce = api_key == ApiKey::PRODUCE && !api_key.is_newer(api_version);
+        let too_large = searching && !is_produce && size > MAX_SOUGHT_BODY_BYTES;
+        if !is_believed(api_key, api_version, scrutiny) || too_large {
             return Ok(None);
         }
         let correlation_id = reader.i32()?;
@@ -115,14 +114,19 @@ impl<T: Copy> RequestDecoder<T> {
             return Ok(None);
         }
         let header_version = api_key.request_header_version(api_version);
-        let named = header_version < 1 || plausible_client_id(&mut reader, searching, api_key)?;
-        if !named {
+        let must_be_named = match scrutiny {
+            Scrutiny::Synced | Scrutiny::Token => false,
+            Scrutiny::First => api_key.is_newer(api_version) && api_key != ApiKey::API_VERSIONS,
+            Scrutiny::WholeChunk | Scrutiny::Searching => !is_produce,
+        };
+        let doubt = ClientIdDoubt { is_guess: searching || must_be_named, must_be_named };
+        if header_version >= 1 && !plausible_client_id(&mut reader, doubt)? {
             return Ok(None);
         }
-        reader.tagged_fields(header_version >= 2)?;
+        reader.tagged_fields(header_version >= 2 && !api_key.is_newer(api_version))?;
         let end = reader.at();
         let left = (size as usize + 4).saturating_sub(end);
-        if searching && api_key == ApiKey::PRODUCE {
+        if searching && is_produce {
             let levels = api_key.request_levels(api_version)?;
             let is_sound =
                 starts_as_produce(&levels, reader.rest(), left).map_err(|error| error.shifted(end))?;
@@ -228,17 +232,39 @@ fn is_held_whole(api_key: ApiKey) -> bool {
     api_key != ApiKey::PRODUCE && api_key.has_request_layout()
 }
 
+/// Whether there may be a request of that API and version.
+fn is_believed(api_key: ApiKey, version: i16, scrutiny: Scrutiny) -> bool {
+    let may_be_new = (0..=MAX_NEW_VERSION).contains(&version);
+    match scrutiny {
+        Scrutiny::Synced => may_be_new && (0..=MAX_NEW_KEY).contains(&api_key.0),
+        Scrutiny::First | Scrutiny::WholeChunk => may_be_new && api_key.is_known(),
+        Scrutiny::Token | Scrutiny::Searching => {
+            api_key.max_version().is_some_and(|max| (0..=max).contains(&version))
+        }
+    }
+}
+
+/// How a client id is judged.
+#[derive(Clone, Copy)]
+struct ClientIdDoubt {
+    /// It is text of a likely length, if it is there.
+    is_guess: bool,
+    /// It is there.
+    must_be_named: bool,
+}
+
 /// Passes over a client id if it can be one. A search does not believe that there is none, unless the body
-/// can tell: record batches are full of zeros that look like headers without one.
-fn plausible_client_id(reader: &mut Reader<'_>, searching: bool, api_key: ApiKey) -> Result<bool, Error> {
+/// can tell: record batches are full of zeros that look like headers without one. Nor does it of a version that nobody here
+/// knows at a connection's start, but for the request that every client may begin with.
+fn plausible_client_id(reader: &mut Reader<'_>, doubt: ClientIdDoubt) -> Result<bool, Error> {
+    let ClientIdDoubt { is_guess, must_be_named } = doubt;
     let length = reader.i16()?;
-    let may_be_missing = !searching || api_key == ApiKey::PRODUCE;
-    let Ok(length) = usize::try_from(length) else { return Ok(length == -1 && may_be_missing) };
-    if searching && length > MAX_SOUGHT_CLIENT_ID_BYTES || length == 0 && !may_be_missing {
+    let Ok(length) = usize::try_from(length) else { return Ok(length == -1 && !must_be_named) };
+    if is_guess && length > MAX_SOUGHT_CLIENT_ID_BYTES || length == 0 && must_be_named {
         return Ok(false);
     }
     let there = reader.rest().get(..length).unwrap_or(reader.rest());
-    if searching && there.iter().any(u8::is_ascii_control) {
+    if is_guess && there.iter().any(u8::is_ascii_control) {
         return Ok(false);
     }
     let id = reader.take(length)?;

@@ -204,7 +204,7 @@ impl<T, P: FnMut(i32) -> Option<(ApiKey, i16)>> Answers<'_, T, P> {
         reader.take(4)?;
         let correlation_id = Reader::new(reader.rest()).i32()?;
         match (self.pending)(correlation_id) {
-            Some((api_key, _)) if scrutiny == Scrutiny::Searching && size > sought_bytes(api_key) => {
+            Some((api_key, _)) if scrutiny.is_search() && size > sought_bytes(api_key) => {
                 return Ok(None);
             }
             Some((api_key, version)) => {

@@ -8,6 +8,7 @@
 //!   ([`Direction::proves`]), or if it starts where a chunk starts and ends where one ends or where missing
 //!   bytes do, as a client that waits for its answer sends it;
 //! - else it is held until the header after it is complete, and returned if that one is plausible too;
+//! - of a version that is newer than all known here only a frame that fills its chunk is believed;
 //! - while it lasts, it yields to a chunk that is just one plausible frame or, if it did not start a chunk itself,
 //!   to one that starts a frame which goes on in the next: bytes that look like a header by accident would else
 //!   swallow the frames after them;
@@ -76,7 +77,7 @@ impl<T: Copy> Framing<T> {
         if self.in_step() || chunk.used > 0 || self.mid_chunk || chunk.bytes.is_empty() {
             return false;
         }
-        let Head::Complete(opening) = direction.head(chunk.bytes, Scrutiny::Searching) else { return false };
+        let Head::Complete(opening) = direction.head(chunk.bytes, self.doubt(chunk)) else { return false };
         let (whole, here) = (u64::from(opening.size) + 4, chunk.bytes.len() as u64);
         if whole != here && (whole < here || self.starts_chunk) {
             return false;
@@ -89,6 +90,15 @@ impl<T: Copy> Framing<T> {
         (self.state, self.trust) = (State::Hunt, Trust::Trial);
         self.drop_carry();
         true
+    }
+
+    /// How a header at the current place of a chunk is judged in a search.
+    fn doubt(&self, chunk: &Chunk<'_, T>) -> Scrutiny {
+        if chunk.used > 0 || self.mid_chunk {
+            return Scrutiny::Searching;
+        }
+        let whole = size_field(chunk.bytes).map(|size| u64::from(size) + 4);
+        if whole == Some(chunk.bytes.len() as u64) { Scrutiny::WholeChunk } else { Scrutiny::Searching }
     }
 
     pub(super) fn start_hunt(&mut self, from: u64) {
@@ -105,7 +115,7 @@ impl<T: Copy> Framing<T> {
         if !self.carry.is_empty() {
             let at_chunk_start = chunk.used == 0 && !self.mid_chunk;
             let preferred = at_chunk_start
-                && matches!(direction.head(chunk.rest(), Scrutiny::Searching), Head::Complete(_));
+                && matches!(direction.head(chunk.rest(), self.doubt(chunk)), Head::Complete(_));
             if preferred {
                 self.drop_carry();
             } else if let Some(flow) = self.hunt_in_carry(direction, chunk) {
@@ -117,7 +127,7 @@ impl<T: Copy> Framing<T> {
             if rest.is_empty() {
                 return Flow::Wait;
             }
-            match direction.head(rest, Scrutiny::Searching) {
+            match direction.head(rest, self.doubt(chunk)) {
                 Head::Complete(opening) => {
                     self.begin_in_chunk(direction, chunk, opening);
                     return Flow::Continue;
