@@ -18,7 +18,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, Verdict};
 use crate::analysis::attribution::Attribution;
 use crate::analysis::cache::{AnalysisCache, AwaitedCauses, CachedCandidates, RequestAnalysis};
 use crate::causes::candidate::{CauseCandidate, evidence};
-use crate::causes::{self, cpu, handlers, jvm, lock_chain, memory, network, operation, protocol};
+use crate::causes::{self, blocked, cpu, handlers, jvm, lock_chain, memory, network, operation, protocol};
 use crate::joins::{AppendJoin, JoinStats};
 use crate::stages::{Breakdown, waiting};
 use crate::time::{Span, TimeBudget, TimeSpan};
@@ -187,6 +187,7 @@ fn causes_while_served(
     causes.remote();
     causes.respond();
     causes.rest();
+    causes.blocked();
     causes.findings.into_iter().map(Arc::new).collect()
 }
 
@@ -210,7 +211,7 @@ impl StageCauses<'_> {
         for hold in &course.operations {
             let time = self.free.take_any(hold.span().until(course.answered));
             let found = time.and_then(|time| {
-                operation::of_op(self.window, hold).map(|finding| CauseCandidate { time, ..finding })
+                operation::of_op_or_wait(self.window, hold).map(|finding| CauseCandidate { time, ..finding })
             });
             self.findings.extend(found);
         }
@@ -311,6 +312,20 @@ impl StageCauses<'_> {
         findings.extend(cpu::out_of_quota(window, span, free));
         findings.extend(memory::reclaim_of_others(window, span, free));
         findings.extend(cpu::starved_others(window, span, free));
+    }
+
+    /// Where threads that it needed waited, of what nothing else explains.
+    fn blocked(&mut self) {
+        let Self { window, course, free, findings, .. } = self;
+        findings.extend(blocked::in_java(course, free));
+        for (tid, span) in handlers::needed_for_it(course) {
+            findings.extend(blocked::of_thread(window, tid, span, free));
+        }
+        let taker = course.operations.first().map(|hold| hold.op.tid);
+        if let (Some(tid), Some(span)) = (taker, course.queued()) {
+            let time = free.take(span);
+            findings.extend(lock_chain::scaled(handlers::taker_blocked(window, tid, span), time));
+        }
     }
 
     /// What `find` says of a long stretch in which it waited for others.

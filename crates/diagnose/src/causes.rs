@@ -3,6 +3,7 @@
 //! A finder says what its cause explains of an operation, a thread or a stage, with the evidence. It names nothing that
 //! the evidence does not prove.
 
+pub(crate) mod blocked;
 pub(crate) mod candidate;
 pub(crate) mod cpu;
 pub(crate) mod device;
@@ -61,6 +62,7 @@ const LISTS: &[&[CauseSpec]] = &[
     network::CAUSES,
     jvm::CAUSES,
     cpu::CAUSES,
+    blocked::CAUSES,
     protocol::CAUSES,
     CAUSES,
 ];

@@ -98,6 +98,13 @@ pub(crate) fn read(stack: &str) -> (Wait, &str) {
     })
 }
 
+/// Whether a thread waits for what user space decides: another thread's wake-up, a ready connection, a timer.
+pub(crate) fn is_of_user_space(stack: &str) -> bool {
+    const CALLS: [&str; 6] =
+        ["futex_wait*", "do_futex", "ep_poll", "do_epoll_wait", "do_sys_poll", "hrtimer_nanosleep"];
+    frames(stack).any(|frame| CALLS.iter().any(|call| is_named(frame, call)))
+}
+
 /// Whether who woke another was at work, as its stack shows, and not in an interrupt that it happened to take.
 pub(crate) fn is_at_work(waker: &Waker) -> bool {
     const INTERRUPTS: [&str; 8] =

@@ -9,7 +9,7 @@ pub(crate) mod names;
 
 use std::sync::Arc;
 
-use model::{FileOp, LockSource, LockWait, Nanos, Tid, TopicPartition};
+use model::{Confidence, FileOp, LockSource, LockWait, Nanos, Tid, TopicPartition};
 
 use crate::locks::holders::{Holder, is_append};
 use crate::locks::names::LockName;
@@ -154,6 +154,58 @@ pub(crate) fn waits_before<'w>(window: &'w Window, append: &FileOp, from: Nanos)
     let from = waits.last().map_or(from, |last| last.span.end.max(from));
     waits.extend(inferred(window, append, holders::wait_before(window, append, from)));
     waits
+}
+
+/// A wait of a request's handler in Java for something else than the log's lock.
+#[derive(Clone, Debug)]
+pub(crate) struct JavaWait<'w> {
+    pub(crate) wait: &'w LockWait,
+    /// The part of it that the request can have waited.
+    pub(crate) span: TimeSpan,
+    pub(crate) confidence: Confidence,
+}
+
+/// Such waits of an append's thread on the way to the append, whose request it could have begun with at `from`: by its
+/// stack, and because the append is what it did next.
+pub(crate) fn java_waits_before<'w>(
+    window: &'w Window,
+    append: &FileOp,
+    from: Nanos,
+) -> impl Iterator<Item = JavaWait<'w>> {
+    let ended = window.lock_waits.of(&append.tid).ended_by(append.start + CLOCK_SLACK);
+    let on_the_way = ended.take_while(move |wait| wait.end > from).filter(|wait| {
+        let is_lock = LockName::of(wait).is_some() && belongs_to(wait, append);
+        let next = next_append(window, wait);
+        !is_lock
+            && names::is_before_append(&wait.stack)
+            && next.is_some_and(|next| next.start == append.start)
+    });
+    on_the_way.filter(|wait| wait.source != LockSource::ThreadDump).map(move |wait| JavaWait {
+        wait,
+        span: TimeSpan::new(wait.start.max(from), wait.end.min(append.start)),
+        confidence: Confidence::Exact,
+    })
+}
+
+/// Such waits of an append's thread after it, before its response at `until`: by its stack, and because no other append of
+/// the thread lies between.
+pub(crate) fn java_waits_after<'w>(
+    window: &'w Window,
+    append: &FileOp,
+    until: Nanos,
+) -> impl Iterator<Item = JavaWait<'w>> {
+    let (end, tid) = (append.end, append.tid);
+    let mut appends = window.file_ops.of(&tid).ended_after(end).filter(|op| op.start >= end && is_append(op));
+    let next = appends.next().map_or(Nanos::MAX, |next| next.start);
+    let waits =
+        window.lock_waits.of(&tid).ended_after(end).take_while(move |wait| wait.end <= until.min(next));
+    let of_it =
+        waits.filter(move |wait| wait.start >= end - CLOCK_SLACK && names::is_after_append(&wait.stack));
+    of_it.filter(|wait| wait.source != LockSource::ThreadDump).map(move |wait| JavaWait {
+        wait,
+        span: TimeSpan::new(wait.start.max(end), wait.end),
+        confidence: Confidence::Strong,
+    })
 }
 
 /// The wait of an append's thread for the same log after it, which nobody saw: it was done with the append when the span

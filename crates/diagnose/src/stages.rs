@@ -19,7 +19,7 @@ pub(crate) mod waiting;
 use model::{FileOp, Nanos, Request, Stage, StageSpan, Stages};
 
 use crate::joins::AppendJoin;
-use crate::locks::LockContention;
+use crate::locks::{JavaWait, LockContention};
 use crate::stages::response::Remote;
 use crate::time::{TimeBudget, TimeSpan};
 use crate::waits::LockHold;
@@ -49,6 +49,8 @@ pub(crate) struct Breakdown<'w> {
     pub(crate) operations: Vec<LockHold<'w>>,
     /// What its handler waited for.
     pub(crate) locks: Vec<LockContention<'w>>,
+    /// What else the JVM saw its handler wait for.
+    pub(crate) java_waits: Vec<JavaWait<'w>>,
     /// When the work on this broker ended, as far as appends show.
     pub(crate) local_end: Option<Nanos>,
     /// The wait for others.
@@ -95,6 +97,7 @@ pub(crate) fn stages_of<'w>(
         taken: None,
         operations: Vec::new(),
         locks: Vec::new(),
+        java_waits: Vec::new(),
         local_end: None,
         remote: None,
         answer,
@@ -122,6 +125,12 @@ impl Breakdown<'_> {
         // What no stage has had.
         self.take(Stage::Unobserved, Nanos::MIN, Nanos::MAX);
         self.put_in_order();
+    }
+
+    /// How long it was in the queue, as far as it is known which handler took it.
+    pub(crate) fn queued(&self) -> Option<TimeSpan> {
+        let handed_on = self.handed_on.or(self.read.map(|read| read.end))?;
+        Some(TimeSpan::new(handed_on, self.taken?))
     }
 
     /// What is left of a stretch becomes the stage's.

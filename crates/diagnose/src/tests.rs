@@ -1,6 +1,7 @@
 //! Injected causes: the injected one must be named, and nothing must be named where nothing was injected.
 
 mod ahead;
+mod blocked;
 mod causes;
 mod jvm;
 mod order;
@@ -548,7 +549,7 @@ fn a_slow_device_needs_a_block_request_that_covers_the_wait() {
     ];
     let with = |extra: Event| run(base.iter().cloned().chain([extra])).0.remove(0);
     assert_eq!(with(io(2, 149)).cause, Cause::SlowDevice);
-    assert_eq!(with(io(2, 20)).cause, Cause::Unobserved);
+    assert_eq!(with(io(2, 20)).cause, Cause::KernelWait);
 }
 
 #[test]

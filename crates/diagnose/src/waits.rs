@@ -255,6 +255,11 @@ impl<'w> OperationWaits<'w> {
         self.longest.off_cpu.map_or("", |interval| kernel_stack::telling_frame(&interval.stack))
     }
 
+    /// The longest wait as the scheduler saw it; none where it did not.
+    pub(crate) fn off_cpu(&self) -> Option<&'w OffCpu> {
+        self.longest.off_cpu
+    }
+
     /// Who ended the longest wait, where a thread did and not an interrupt.
     pub(crate) fn released_by(&self) -> Option<&'w Waker> {
         self.longest.off_cpu?.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker))

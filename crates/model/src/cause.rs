@@ -78,6 +78,10 @@ causes! {
     SlowClient = "slow-client",
     /// The append waited until the transaction's coordinator had confirmed the partition.
     TxnVerification = "txn-verification",
+    /// A thread waited in a kernel function, and nothing says why.
+    KernelWait = "kernel-wait",
+    /// A thread waited in Java for a lock or a condition, and nothing says why.
+    JavaWait = "java-wait",
     /// Nothing that was seen explains it.
     Unobserved = "unobserved",
 }

@@ -11,7 +11,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Tid};
 
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into};
 use crate::causes::spec::causes;
-use crate::causes::{cpu, lock_chain, memory, protocol};
+use crate::causes::{blocked, cpu, lock_chain, memory, protocol};
 use crate::joins::JoinStats;
 use crate::locks::LockContention;
 use crate::locks::holders::{is_append, is_sync};
@@ -19,7 +19,7 @@ use crate::stages::Breakdown;
 use crate::stages::produce::occupied_until;
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::LockHold;
-use crate::window::Window;
+use crate::window::{Window, connection_of};
 use crate::{joins, locks, stages};
 
 causes! {
@@ -87,6 +87,23 @@ fn needed_threads(course: &Breakdown<'_>, wanted_from: Nanos) -> Vec<(Tid, TimeS
     reader.into_iter().chain(handlers).chain(writer).collect()
 }
 
+/// The same of threads that worked on it and on nothing else: its handler from when that took it, and who wrote all of its
+/// response.
+pub(crate) fn needed_for_it(course: &Breakdown<'_>) -> Vec<(Tid, TimeSpan)> {
+    let begun = course.appends.first().map(|append| append.op.start);
+    let taken = course.taken.or(begun).unwrap_or(course.served_from);
+    let is_handler = |tid: Tid| course.appends.iter().any(|append| append.op.tid == tid);
+    let needed = needed_threads(course, course.wanted().start).into_iter();
+    let own = needed.map(|(tid, span)| {
+        let from = if is_handler(tid) { span.start.max(taken) } else { span.start };
+        (tid, TimeSpan::new(from, span.end))
+    });
+    let writes = course.answer.into_iter().flat_map(|first| {
+        course.window.sockets.writes_within(connection_of(course.request), first, course.end)
+    });
+    own.chain(writes.map(|write| (write.tid, write.span()))).collect()
+}
+
 /// More handlers than this are not looked into one by one.
 const MAX_HANDLERS: usize = 64;
 /// Nor more appends of each.
@@ -134,7 +151,17 @@ fn of_all(handlers: Vec<Handler>, all: usize, span: TimeSpan) -> Vec<CauseCandid
 
 /// What held up the one that took it, where that is most of the time.
 fn of_taker(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
-    let Handler { findings, .. } = Handler::of(window, tid, span);
+    let Handler { mut findings, .. } = Handler::of(window, tid, span);
+    findings.retain(|finding| !blocked::is_blocked(finding));
+    held_up(window, tid, span, findings)
+}
+
+/// The same with waits of which nothing says why.
+pub(crate) fn taker_blocked(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
+    held_up(window, tid, span, Handler::of(window, tid, span).findings)
+}
+
+fn held_up(window: &Window, tid: Tid, span: TimeSpan, findings: Vec<CauseCandidate>) -> Vec<CauseCandidate> {
     if !span.is_most(findings.iter().map(|finding| finding.time).sum()) {
         return Vec::new();
     }

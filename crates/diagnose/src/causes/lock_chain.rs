@@ -7,7 +7,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOpKind, Nanos, Tid, W
 
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::spec::causes;
-use crate::causes::{cpu, jvm, memory, operation};
+use crate::causes::{blocked, cpu, jvm, memory, operation};
 use crate::locks::LockContention;
 use crate::locks::holders::{Holder, is_append};
 use crate::time::{Span, TimeBudget, TimeSpan};
@@ -94,7 +94,7 @@ pub(crate) fn of_thread(
             LockHold::without_after(window, op)
         };
         let finding = free.take_any(hold.span()).and_then(|time| {
-            operation::of_op(window, &hold).map(|finding| CauseCandidate { time, ..finding })
+            operation::of_op_or_wait(window, &hold).map(|finding| CauseCandidate { time, ..finding })
         });
         findings.extend(finding);
     }
@@ -108,6 +108,7 @@ pub(crate) fn of_thread(
     findings.extend(jvm::explain(window, pid, span, &mut free));
     findings.extend(memory::reclaim_of_thread(window, tid, span, &mut free));
     findings.extend(cpu::runnable_thread(window, tid, span, &mut free));
+    findings.extend(blocked::of_thread(window, tid, span, &mut free));
     findings
 }
 

@@ -7,7 +7,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileKind, FileOp, FileOpK
 
 use crate::causes::candidate::{CauseCandidate, evidence_of, op_evidence};
 use crate::causes::spec::{Scope, broker, causes, change};
-use crate::causes::{cpu, device, file_system, memory};
+use crate::causes::{blocked, cpu, device, file_system, memory};
 use crate::kernel_stack::Wait;
 use crate::locks::holders::is_sync;
 use crate::time::{Span, TimeSpan};
@@ -65,6 +65,15 @@ pub(crate) fn of_op(window: &Window, hold: &LockHold<'_>) -> Option<CauseCandida
     at_depth(window, hold, 0)
 }
 
+/// The same; where that is nothing, in which kernel function its thread waited.
+pub(crate) fn of_op_or_wait(window: &Window, hold: &LockHold<'_>) -> Option<CauseCandidate> {
+    of_op(window, hold).or_else(|| {
+        cause_of_longest_wait(window, hold, |waits| {
+            cause_of_waits(window, waits, 0).or_else(|| blocked::of_waits(window, waits))
+        })
+    })
+}
+
 fn at_depth(window: &Window, hold: &LockHold<'_>, depth: usize) -> Option<CauseCandidate> {
     if is_roll_fsync(hold.op) {
         return Some(roll_fsync(window, hold, depth));
@@ -72,16 +81,20 @@ fn at_depth(window: &Window, hold: &LockHold<'_>, depth: usize) -> Option<CauseC
     if memory::is_index_fault(hold.op) {
         return Some(memory::index_page_fault(window, hold.op));
     }
-    cause_of_longest_wait(window, hold, depth)
+    cause_of_longest_wait(window, hold, |waits| cause_of_waits(window, waits, depth))
 }
 
-/// What an operation's thread waited for the longest, where that is a cause.
-fn cause_of_longest_wait(window: &Window, hold: &LockHold<'_>, depth: usize) -> Option<CauseCandidate> {
+/// What an operation's thread waited for the longest, where that is a cause by what `find` says.
+fn cause_of_longest_wait(
+    window: &Window,
+    hold: &LockHold<'_>,
+    find: impl Fn(&OperationWaits<'_>) -> Option<CauseCandidate>,
+) -> Option<CauseCandidate> {
     let all = waits::waits_of(window, hold);
     // Waits with the same root are one.
     let mut found: Vec<(CauseCandidate, &OperationWaits<'_>)> = Vec::new();
     for waits in &all {
-        let Some(finding) = cause_of_waits(window, waits, depth) else { continue };
+        let Some(finding) = find(waits) else { continue };
         match found.iter_mut().find(|(known, _)| known.root == finding.root) {
             Some((known, _)) => known.merge(finding),
             None => found.push((finding, waits)),
@@ -116,7 +129,7 @@ fn cause_of_waits(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> 
         Wait::Device | Wait::Writeback | Wait::XfsLogForce | Wait::Checkpoint => {
             device::slow_device(window, waits)
         }
-        // Waits that stand for no cause: they pass for no other.
+        // Waits that stand for no cause, and pass for no other: `blocked` says where they were.
         Wait::InodeLock | Wait::BtrfsTransaction | Wait::DeviceQueue | Wait::Network | Wait::Other => None,
     }
 }
@@ -138,7 +151,7 @@ fn roll_fsync(window: &Window, hold: &LockHold<'_>, depth: usize) -> CauseCandid
     let key = format!("{}:{}", op.file, op.start.0);
     // The thread's own system call.
     let own = CauseCandidate::new(Cause::RollFsync, key, Confidence::Exact, op.latency()).of_partition_of(op);
-    match cause_of_longest_wait(window, hold, depth) {
+    match cause_of_longest_wait(window, hold, |waits| cause_of_waits(window, waits, depth)) {
         // Its evidence begins with the call.
         Some(deeper) => own.behind(deeper),
         None => own.with(evidence_of_op(window, hold)),

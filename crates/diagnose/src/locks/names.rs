@@ -145,6 +145,33 @@ pub(crate) fn is_appending(stack: &str) -> bool {
     frames(stack).any(|frame| APPENDING.iter().any(|name| frame.starts_with(name)))
 }
 
+/// The methods of a stack from the one that waited on to the broker's own callers, innermost first.
+pub(crate) fn methods(stack: &str) -> impl Iterator<Item = String> + '_ {
+    frames(stack).filter(|frame| !frame.is_empty())
+}
+
+/// A handler at work on a produce request, and the part of that in which it appends and answers.
+const PRODUCE: &str = "kafka.server.KafkaApis.handleProduceRequest";
+const REPLICA_MANAGER: &str = "kafka.server.ReplicaManager.";
+
+/// Whether a stack shows a handler with a produce request that it has not appended yet.
+pub(crate) fn is_before_append(stack: &str) -> bool {
+    is_appending(stack) || (is_within_produce(stack) && !has_frame(stack, REPLICA_MANAGER))
+}
+
+/// Whether a stack shows a handler with a produce request that is past its appends, or between them.
+pub(crate) fn is_after_append(stack: &str) -> bool {
+    is_within_produce(stack) && has_frame(stack, REPLICA_MANAGER) && !is_appending(stack)
+}
+
+fn is_within_produce(stack: &str) -> bool {
+    has_frame(stack, PRODUCE)
+}
+
+fn has_frame(stack: &str, name: &str) -> bool {
+    frames(stack).any(|frame| frame.starts_with(name))
+}
+
 #[cfg(test)]
 mod tests {
     use model::{Lock, LockKind, LockSource, LockWait, Nanos};

@@ -11,6 +11,7 @@ use model::{FileOp, Nanos, Stage, Tid};
 
 use crate::joins::AppendJoin;
 use crate::locks;
+use crate::locks::JavaWait;
 use crate::locks::holders;
 use crate::locks::holders::is_append;
 use crate::stages::Breakdown;
@@ -40,6 +41,9 @@ impl<'w> Breakdown<'w> {
             from = from.max(end);
         }
         if let Some(last) = self.appends.last().filter(|last| self.is_answered_by_its_handler(&last.op)) {
+            for wait in locks::java_waits_after(self.window, &last.op, self.answered) {
+                from = from.max(self.java_wait(wait).end);
+            }
             from = self.watermark(&last.op, from);
         }
         if let (Some(read), Some((begun, first))) = (read, begun) {
@@ -63,6 +67,9 @@ impl<'w> Breakdown<'w> {
             self.take(Stage::Lock, blocked.span.start, blocked.span.end.min(self.answered));
             self.locks.push(blocked);
         }
+        for wait in locks::java_waits_before(window, op, from) {
+            begun = begun.min(self.java_wait(wait).start);
+        }
         for earlier in holders::before_append(window, op).filter(|earlier| earlier.start >= from) {
             begun = begun.min(earlier.start);
             self.operation(Stage::Handler, LockHold::without_after(window, earlier));
@@ -76,6 +83,14 @@ impl<'w> Breakdown<'w> {
             self.operation(Stage::Handler, LockHold::without_after(window, later));
         }
         (begun, last.min(self.answered))
+    }
+
+    /// A wait of its handler: when it was.
+    fn java_wait(&mut self, wait: JavaWait<'w>) -> TimeSpan {
+        let span = wait.span.until(self.answered);
+        self.take(Stage::Handler, span.start, span.end);
+        self.java_waits.push(wait);
+        span
     }
 
     /// After an append its handler raises the high watermark, under the log's lock: until when.

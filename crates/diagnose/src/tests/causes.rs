@@ -89,7 +89,7 @@ fn a_fast_commit_is_joined_by_its_thread_or_by_its_device() {
     assert_eq!(with_commit(8, device()), (Cause::FastCommit, Confidence::Strong));
     assert_eq!(with_commit(8, elsewhere()), (Cause::FastCommit, Confidence::Weak));
     let without_wait = with(waited("x;schedule"), [span("ext4_fc_commit", 8, device(), 1_001, 1_149)]);
-    assert_eq!(found(without_wait).0, Cause::Unobserved);
+    assert_eq!(found(without_wait).0, Cause::KernelWait);
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn a_wait_for_the_journals_barrier_is_a_fast_commits_only_where_one_went_on() {
     let with_commit =
         |device, start, end| found(with(waited(BARRIER), [span("ext4_fc_commit", 8, device, start, end)]));
     assert_eq!(with_commit(device(), 1_001, 1_149), (Cause::FastCommit, Confidence::Strong));
-    assert_eq!(with_commit(elsewhere(), 1_001, 1_149).0, Cause::Unobserved);
-    assert_eq!(with_commit(device(), 1_001, 1_050).0, Cause::Unobserved);
-    assert_eq!(found(waited(BARRIER)).0, Cause::Unobserved);
+    assert_eq!(with_commit(elsewhere(), 1_001, 1_149).0, Cause::KernelWait);
+    assert_eq!(with_commit(device(), 1_001, 1_050).0, Cause::KernelWait);
+    assert_eq!(found(waited(BARRIER)).0, Cause::KernelWait);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn room_in_the_log_of_xfs_is_exact_where_the_thread_itself_was_seen_to_sleep() {
     assert_eq!(slept(8, device()), (Cause::XfsLogSpace, Confidence::Strong));
     assert_eq!(
         found(with(waited("x;schedule"), [span("xlog_grant_head_wait", 8, device(), 1_002, 1_149)])).0,
-        Cause::Unobserved
+        Cause::KernelWait
     );
     // Two writers of one full log, one after the other.
     let (_, summary) = run(with(
@@ -359,7 +359,7 @@ fn a_device_that_is_slow_for_a_while_is_one_root_and_exact_by_the_file_only() {
     assert_eq!(own(block(Direction::Read, 12, 1_002, 1_140)), (Cause::SlowDevice, Confidence::Strong));
     assert_eq!(own(block(Direction::Read, 13, 1_002, 1_149)), (Cause::SlowDevice, Confidence::Strong));
     let Event::BlockIo(other) = block(Direction::Read, 12, 1_002, 1_149) else { unreachable!() };
-    assert_eq!(own(Event::BlockIo(Box::new(BlockIo { device: elsewhere(), ..*other }))).0, Cause::Unobserved);
+    assert_eq!(own(Event::BlockIo(Box::new(BlockIo { device: elsewhere(), ..*other }))).0, Cause::KernelWait);
     let next = [
         block(Direction::Read, 12, 1_002, 1_149),
         block(Direction::Read, 14, 1_500, 1_640),

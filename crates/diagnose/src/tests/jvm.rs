@@ -134,7 +134,13 @@ fn a_wait_of_another_thread_or_for_another_purpose_explains_nothing() {
         class: "java.util.concurrent.locks.AbstractQueuedSynchronizer$ConditionObject".into(),
         address: 1,
     };
-    assert_eq!(cause_with(LockWait { lock: idle, ..ours() }), nothing);
+    let receive = "kafka.server.KafkaRequestHandler.run;kafka.network.RequestChannel.receiveRequest";
+    assert_eq!(cause_with(LockWait { lock: idle.clone(), stack: receive.into(), ..ours() }), nothing);
+    assert_eq!(
+        cause_with(LockWait { lock: idle, ..ours() }).0,
+        Cause::JavaWait,
+        "a condition, not the log's lock"
+    );
     let before = LockWait { start: ms(800), end: ms(1_000), ..ours() };
     assert_eq!(cause_with(before), nothing, "the request had not come");
 }

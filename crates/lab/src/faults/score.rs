@@ -16,6 +16,8 @@ use crate::error::{Error, Result};
 
 /// The name for no cause.
 pub(super) const UNOBSERVED: &str = "unobserved";
+/// Names that say where a thread waited, and not why: they blame nothing.
+const SILENT: [&str; 3] = [UNOBSERVED, "kernel-wait", "java-wait"];
 const EXACT: &str = "exact";
 /// What is slow where nobody says what is: `--slower-than`'s default.
 const DEFAULT_NS: i64 = 100_000_000;
@@ -196,7 +198,7 @@ impl Score {
             Judgement::Injected => {}
             Judgement::Observed => *self.observed.entry(injected).or_default() += 1,
             Judgement::Wrong => {
-                self.wrong_exact += u64::from(said.cause != UNOBSERVED && said.is_exact());
+                self.wrong_exact += u64::from(!said.is_silent() && said.is_exact());
                 self.example(said, &format!("injected {injected}"));
                 *self.wrong.entry(injected).or_default() += 1;
             }
@@ -205,7 +207,7 @@ impl Score {
 
     fn add_outside(&mut self, said: &Verdict, observed: &[Observation]) {
         self.slow_by_default += u64::from(said.latency_ns() >= DEFAULT_NS);
-        if said.cause == UNOBSERVED {
+        if said.is_silent() {
             self.unexplained += 1;
         } else if said.is_observed(observed) {
             *self.observed_outside.entry(said.cause.clone()).or_default() += 1;
@@ -260,6 +262,11 @@ impl Verdict {
 
     fn is_exact(&self) -> bool {
         self.confidence == EXACT
+    }
+
+    /// Whether it says of nothing that it made the request slow.
+    fn is_silent(&self) -> bool {
+        SILENT.contains(&&*self.cause)
     }
 
     fn latency_ns(&self) -> i64 {
@@ -361,6 +368,20 @@ mod tests {
         assert_eq!(score.spurious, BTreeMap::from([("slow-device".to_owned(), 1)]));
         assert_eq!((score.unexplained, score.of_windows), (1, vec![4]));
         assert_eq!(score.named["journal-commit"]["unobserved"], 1);
+    }
+
+    #[test]
+    fn where_a_thread_waited_is_no_blame_and_no_answer_unless_it_was_injected() {
+        let windows = [window(vec![Truth::of(&["journal-commit"])])];
+        let lines = [
+            verdict("a", 1100, 1300, "kernel-wait", "exact"),
+            verdict("a", 3000, 3200, "kernel-wait", "exact"),
+        ];
+        let score = scored(&lines, &windows);
+        assert_eq!((score.victims, score.right, score.wrong_exact), (1, 0, 0));
+        assert_eq!((score.unexplained, score.spurious_count()), (1, 0));
+        let injected = scored(&lines, &[window(vec![Truth::of(&["kernel-wait"])])]);
+        assert_eq!((injected.victims, injected.right), (1, 1));
     }
 
     #[test]

@@ -1,0 +1,161 @@
+//! `kernel-wait` and `java-wait`: where a thread waited of which nothing says why. They explain what every other cause
+//! leaves, so that they hide none, and go by the thread's own stack.
+//!
+//! All waits in one function or method have one root: what would tell two events of it apart is not known.
+
+use model::{Cause, Confidence, Evidence, EvidenceKind, LockHolder, LockWait, Nanos, OffCpu, Tid, Waker};
+
+use crate::causes::candidate::{CauseCandidate, evidence, merge_into, op_evidence};
+use crate::causes::lock_chain;
+use crate::causes::spec::causes;
+use crate::kernel_stack;
+use crate::kernel_stack::Wait;
+use crate::locks::JavaWait;
+use crate::locks::names;
+use crate::stages::Breakdown;
+use crate::time::{Span, TimeBudget, TimeSpan};
+use crate::waits::{OperationWaits, runnable};
+use crate::window::Window;
+
+causes! {
+    KernelWait: Link in Threads {
+        event: "wait{s} in the kernel",
+        needs: "an off-CPU stack of the thread whose function stands for no cause, for the time that nothing else explains; exact inside an operation of the request; it says where the thread waited, not why",
+        root_evidence: &[EvidenceKind::OffCpu],
+        advice: &[
+            "the evidence names the kernel function, its callers and who woke the thread: look at what that function waits for (the kernel's source) and at what the waker did",
+        ],
+        source: "kernel/sched/core.c: the stack at sched_switch and the waker at sched_waking are the thread's own",
+    }
+
+    JavaWait: Link in Threads {
+        event: "wait{s} in Java",
+        needs: "a lock wait of the request's handler that the JVM reports, with a Java stack in a produce request, for another lock than the log's",
+        root_evidence: &[EvidenceKind::LockWait, EvidenceKind::OffCpu],
+        advice: &[
+            "the evidence names the Java method that waited, its callers and who held it up if that is known: `brokerscope stacks --for 10s` shows what that thread does",
+        ],
+        source: "jdk.JavaMonitorEnter, jdk.ThreadPark: the stack and the previous owner are the JVM's own",
+    }
+}
+
+/// So many callers say in which place a function was waited in.
+const MAX_CALLERS: usize = 6;
+
+/// Whether a candidate says no more than where a thread waited.
+pub(crate) fn is_blocked(candidate: &CauseCandidate) -> bool {
+    matches!(candidate.cause, Cause::KernelWait | Cause::JavaWait)
+}
+
+/// Waits of an operation in a kernel function that stands for no cause.
+pub(crate) fn of_waits(window: &Window, waits: &OperationWaits<'_>) -> Option<CauseCandidate> {
+    let interval = waits.off_cpu().filter(|_| waits.kind != Wait::RunQueue)?;
+    let function = function_of(interval)?;
+    let seen = waits.evidence();
+    let seen =
+        Evidence { text: format!("{}{}", seen.text, circumstances(window, interval, function)), ..seen };
+    let own = CauseCandidate::new(Cause::KernelWait, function, waits.best_confidence(), waits.time);
+    Some(own.with([op_evidence(waits.op), seen]).of_partition_of(waits.op))
+}
+
+/// A thread's waits in the kernel in a stretch in which it was needed, as far as nothing else has taken it. What it would
+/// have done for the request is inferred.
+pub(crate) fn of_thread(
+    window: &Window,
+    tid: Tid,
+    span: TimeSpan,
+    free: &mut TimeBudget,
+) -> Vec<CauseCandidate> {
+    let mut found = Vec::new();
+    for interval in window.off_cpu.of(&tid).overlapping(span) {
+        let Some(function) = function_of(interval) else { continue };
+        if let Some(time) = free.take_any(asleep(interval).within(span)) {
+            merge_into(&mut found, of_interval(window, interval, function, time));
+        }
+    }
+    found
+}
+
+fn of_interval(window: &Window, interval: &OffCpu, function: &str, time: Nanos) -> CauseCandidate {
+    let span = asleep(interval);
+    let thread = window.name(interval.tid, &interval.thread);
+    let around = circumstances(window, interval, function);
+    let text = format!("{thread} was off the CPU in {function} for {}{around}", span.length());
+    let seen = evidence(EvidenceKind::OffCpu, &span, text).of_thread(interval.tid, &thread);
+    CauseCandidate::new(Cause::KernelWait, function, Confidence::Strong, time).with([seen])
+}
+
+/// The function that it waited in; none where it waited for a CPU only, or no stack was taken, or it waits there for what
+/// another thread or a client has for it, as it does while it is idle.
+fn function_of(interval: &OffCpu) -> Option<&str> {
+    let function = kernel_stack::telling_frame(&interval.stack);
+    let is_kernels = !function.is_empty() && !kernel_stack::is_of_user_space(&interval.stack);
+    (!interval.preempted && is_kernels).then_some(function)
+}
+
+/// Until it was woken.
+fn asleep(interval: &OffCpu) -> TimeSpan {
+    interval.span().until(runnable(interval).start)
+}
+
+/// Who called the function and who ended the wait, as far as that is known.
+fn circumstances(window: &Window, interval: &OffCpu, function: &str) -> String {
+    let frames: Vec<&str> = kernel_stack::frames(&interval.stack).collect();
+    let outer = frames.iter().rposition(|frame| *frame == function).and_then(|at| frames.get(..at));
+    let callers: Vec<&str> = outer.unwrap_or_default().iter().rev().take(MAX_CALLERS).copied().collect();
+    let called =
+        if callers.is_empty() { String::new() } else { format!(" (called by {})", callers.join(", ")) };
+    let waker = interval.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker));
+    called + &waker.map(|waker| woken_by(window, waker)).unwrap_or_default()
+}
+
+fn woken_by(window: &Window, waker: &Waker) -> String {
+    format!(", woken by {} (thread {})", window.name(waker.tid, &waker.thread), waker.tid)
+}
+
+/// What the JVM saw a request's handler wait for beside the log's lock, as far as nothing else has taken it, with what is
+/// known of the thread that had it.
+pub(crate) fn in_java(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
+    let mut found = Vec::new();
+    for JavaWait { wait, span, confidence } in &course.java_waits {
+        let Some(time) = free.take_any(*span) else { continue };
+        let own = of_java_wait(course.window, wait, *confidence, time);
+        let holder = wait.holder.as_ref().and_then(|holder| holder.tid).filter(|tid| *tid != wait.tid);
+        let deeper =
+            holder.map(|tid| lock_chain::of_thread(course.window, tid, *span, &mut vec![wait.tid, tid]));
+        found.extend(behind_each(&own, deeper.unwrap_or_default()));
+    }
+    found
+}
+
+fn of_java_wait(window: &Window, wait: &LockWait, confidence: Confidence, time: Nanos) -> CauseCandidate {
+    let mut methods = names::methods(&wait.stack);
+    let method = methods.next().unwrap_or_default();
+    let callers: Vec<String> = methods.take(MAX_CALLERS).collect();
+    let called =
+        if callers.is_empty() { String::new() } else { format!(" (called by {})", callers.join(", ")) };
+    let thread = window.name(wait.tid, &wait.thread);
+    let held = wait.holder.as_ref().map(|holder| held_by(window, holder)).unwrap_or_default();
+    let text = format!("{thread} waited {} in {method}{called}{held}", wait.span().length());
+    let seen = evidence(EvidenceKind::LockWait, wait, text).of_thread(wait.tid, &thread);
+    CauseCandidate::new(Cause::JavaWait, &method, confidence, time).with([seen])
+}
+
+fn held_by(window: &Window, LockHolder { tid, thread }: &LockHolder) -> String {
+    match tid {
+        Some(tid) => format!(", held by {} (thread {tid})", window.name(*tid, thread)),
+        None => format!(", held by {thread}"),
+    }
+}
+
+/// A wait behind each of what held up the thread that it was for, and by itself for the rest.
+fn behind_each(own: &CauseCandidate, deeper: Vec<CauseCandidate>) -> Vec<CauseCandidate> {
+    let deeper = lock_chain::scaled(deeper, own.time);
+    let known: Nanos = deeper.iter().map(|deeper| deeper.time).sum();
+    let rest = CauseCandidate { time: own.time - known, ..own.clone() };
+    let behind = deeper.into_iter().map(|deeper| {
+        let time = deeper.time;
+        CauseCandidate { time, ..own.clone().behind(deeper) }
+    });
+    behind.chain([rest]).filter(|candidate| candidate.time > Nanos::ZERO).collect()
+}
