@@ -102,6 +102,9 @@ impl Analysis<'_> {
     ) -> Result<bool, E> {
         match source.next() {
             Step::Event(event) => {
+                if let (Event::TlsTraffic(traffic), Some(watched)) = (&event, &mut self.doubts) {
+                    watched.add_tls(traffic);
+                }
                 take(Output::Event(&event))?;
                 self.engine.push(event);
                 self.hand_out(take)?;

@@ -86,6 +86,11 @@ impl Broker {
         clients.map(|listener| listener.port).collect()
     }
 
+    /// The listeners for clients and brokers whose connections are TLS.
+    pub fn tls_listeners(&self) -> impl Iterator<Item = &Listener> {
+        self.listeners.iter().filter(|listener| !listener.controller && listener.tls)
+    }
+
     fn configured(processes: &Processes, pid: u32, command_line: CommandLine) -> Result<Self, Error> {
         let resolve = |named: &Path| processes.resolve(pid, named).map_err(unreadable(processes, pid, "cwd"));
         let properties_file = resolve(&command_line.properties.ok_or(Error::NoProperties { pid })?)?;
@@ -283,6 +288,8 @@ pub struct Listener {
     pub port: u16,
     /// Whether it serves KRaft controllers, not clients.
     pub controller: bool,
+    /// Whether its connections are TLS.
+    pub tls: bool,
 }
 
 /// As in the configuration.
@@ -302,11 +309,21 @@ fn listeners(properties: &BTreeMap<String, String>) -> Vec<Listener> {
     let controllers: Vec<&str> = setting("controller.listener.names").split(',').map(str::trim).collect();
     let listed =
         Some(setting("listeners")).filter(|listed| !listed.is_empty()).unwrap_or("PLAINTEXT://:9092");
-    listed.split(',').filter_map(|text| parse_listener(text.trim(), &controllers)).collect()
+    let protocols = setting("listener.security.protocol.map");
+    listed.split(',').filter_map(|text| parse_listener(text.trim(), &controllers, protocols)).collect()
+}
+
+/// Whether a listener's security protocol is one with TLS: the one that its name is mapped to (`NAME:SSL,…`), else the one
+/// that it is (`SecurityProtocol`: `SSL`, `SASL_SSL`).
+fn is_tls(name: &str, protocols: &str) -> bool {
+    let mut mapped = protocols.split(',').filter_map(|entry| entry.trim().split_once(':'));
+    let mapped = mapped.find(|(listener, _)| listener.trim().eq_ignore_ascii_case(name));
+    let protocol = mapped.map_or(name, |(_, protocol)| protocol.trim());
+    ["SSL", "SASL_SSL"].iter().any(|tls| protocol.eq_ignore_ascii_case(tls))
 }
 
 /// `NAME://host:port`, the host perhaps in brackets (`EndPoint` in Kafka's `SocketServerConfigs`).
-fn parse_listener(text: &str, controllers: &[&str]) -> Option<Listener> {
+fn parse_listener(text: &str, controllers: &[&str], protocols: &str) -> Option<Listener> {
     let (name, address) = text.split_once("://")?;
     let (host, port) = address.rsplit_once(':')?;
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -315,6 +332,7 @@ fn parse_listener(text: &str, controllers: &[&str]) -> Option<Listener> {
         host: host.to_owned(),
         port: port.parse().ok()?,
         controller: controllers.iter().any(|controller| controller.eq_ignore_ascii_case(name)),
+        tls: is_tls(name, protocols),
     })
 }
 
@@ -397,5 +415,18 @@ mod listener_tests {
                 ("SSL://host:9094".to_owned(), 9094, false),
             ]
         );
+    }
+
+    #[test]
+    fn a_listener_is_tls_by_the_protocol_that_its_name_is_mapped_to() {
+        let listeners = "REPLICATION-9091://0.0.0.0:9091,PLAIN-9092://:9092,SSL://:9093,sasl_ssl://:9094,SASL_PLAINTEXT://:9095";
+        let map = "CONTROLPLANE-9090:SSL, replication-9091:SSL,PLAIN-9092:PLAINTEXT,SSL:SASL_PLAINTEXT";
+        let tls = |settings: &[(&str, &str)]| {
+            let properties: BTreeMap<_, _> =
+                settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            of(&properties).into_iter().filter(|l| l.tls).map(|l| l.port).collect::<Vec<_>>()
+        };
+        assert_eq!(tls(&[("listeners", listeners)]), [9093, 9094]);
+        assert_eq!(tls(&[("listeners", listeners), ("listener.security.protocol.map", map)]), [9091, 9094]);
     }
 }

@@ -332,3 +332,50 @@ fn a_pipe_that_the_user_stopped_is_not_said_to_be_cut() {
     assert!(notes_of_a_cut_pipe(&[])[0].as_str().unwrap().contains("ends in the middle"));
     assert_eq!(notes_of_a_cut_pipe(&["--for", "3s"]), Value::Array(Vec::new()));
 }
+
+/// A TCP segment over IPv4 without a link layer, as a record of a capture file.
+fn segment(
+    number: u32,
+    (from, to): (u16, u16),
+    flags: u8,
+    (seq, ack): (u32, u32),
+    payload: &[u8],
+) -> Vec<u8> {
+    let total = 40 + payload.len() as u16;
+    let mut packet = vec![0x45, 0];
+    packet.extend(total.to_be_bytes());
+    packet.extend([0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 1]);
+    packet.extend([from.to_be_bytes(), to.to_be_bytes()].concat());
+    packet.extend([seq.to_be_bytes(), ack.to_be_bytes()].concat());
+    packet.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    packet.extend(payload);
+    let length = u32::from(total).to_le_bytes();
+    [&1_700_000_000u32.to_le_bytes()[..], &(number * 1_000).to_le_bytes(), &length, &length, &packet].concat()
+}
+
+#[test]
+fn explain_begins_with_what_was_tls() {
+    let record =
+        |kind: u8, bytes: u16| [&[kind, 3, 3][..], &bytes.to_be_bytes(), &vec![9; bytes.into()]].concat();
+    let (hello, data) = (record(0x16, 200), record(0x17, 4_000));
+    let (client, broker) = ((50_000, 9_093), (9_093, 50_000));
+    let end = 101 + hello.len() as u32;
+    let mut pcap =
+        [&0xa1b2_c3d4u32.to_le_bytes()[..], &[2, 0, 4, 0], &[0; 8], &[0xff, 0xff, 0, 0, 101, 0, 0, 0]]
+            .concat();
+    pcap.extend(segment(1, client, 0x02, (100, 0), &[]));
+    pcap.extend(segment(2, broker, 0x12, (900, 101), &[]));
+    pcap.extend(segment(3, client, 0x18, (101, 901), &hello));
+    pcap.extend(segment(4, broker, 0x18, (901, end), &data));
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("tls.pcap");
+    std::fs::write(&file, pcap).unwrap();
+    let bytes = hello.len() + data.len();
+    let (status, text, _) = run("explain", std::slice::from_ref(&file), &[]);
+    assert_eq!(status, 0);
+    let said = "1 connection and 4.1 KiB on 10.0.0.1:9093 were TLS and were not read";
+    assert!(text.lines().take(2).any(|line| line == said), "{text}");
+    let (_, json, _) = run("explain", std::slice::from_ref(&file), &["--format", "json"]);
+    let tls = rows_and_summary(&json).1["tls"].clone();
+    assert_eq!(tls, serde_json::json!([{"listener": "10.0.0.1:9093", "connections": 1, "bytes": bytes}]));
+}

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use model::{Nanos, Request, TopicId};
+use model::{Nanos, Request, TlsTotals, TopicId};
 
 use crate::config::Config;
 use crate::connection::Connection;
@@ -84,6 +84,16 @@ impl Analyzer {
         counters.out_of_order_segments = met.out_of_order;
         counters.reassembly_overflows = met.overflows;
         counters
+    }
+
+    /// Whether a connection turned out to be TLS since [`Self::take_tls`] was last called.
+    pub fn has_new_tls(&self) -> bool {
+        self.cx.tls.iter().any(|(_, count)| count.connections > 0)
+    }
+
+    /// TLS connections and their bytes since this was last called.
+    pub fn take_tls(&mut self) -> TlsTotals {
+        std::mem::take(&mut self.cx.tls)
     }
 
     /// Tells the names of topic ids, as from the broker's own log directories.

@@ -1,6 +1,6 @@
 //! One TCP connection: both directions put back in order, and handed to the decoders. Does not decode.
 
-use model::Nanos;
+use model::{Nanos, TlsCount};
 use wire::stream::StreamCounts;
 
 use crate::context::Context;
@@ -18,6 +18,8 @@ pub(crate) struct Connection {
     captured_sides: CapturedSides,
     is_known_to_wait: bool,
     last: Nanos,
+    /// Payload that was not counted as TLS.
+    payload_bytes: u64,
 }
 
 impl Connection {
@@ -31,6 +33,7 @@ impl Connection {
             captured_sides: CapturedSides::default(),
             is_known_to_wait: false,
             last: Nanos::ZERO,
+            payload_bytes: 0,
         }
     }
 
@@ -47,6 +50,15 @@ impl Connection {
 
     /// A segment sent by the end on `side`.
     pub(crate) fn segment(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, cx: &mut Context) {
+        self.payload_bytes += segment.payload.len() as u64 + u64::from(segment.missing);
+        self.follow(side, segment, at, cx);
+        if let Some(listener) = self.state.tls_listener().filter(|_| self.payload_bytes > 0) {
+            let bytes = std::mem::take(&mut self.payload_bytes);
+            cx.tls.add(listener, TlsCount { connections: 0, bytes });
+        }
+    }
+
+    fn follow(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, cx: &mut Context) {
         self.last = at;
         if self.is_stray(side, segment) {
             cx.counters.stray_segments += 1;

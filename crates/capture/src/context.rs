@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Nanos, Request};
+use model::{Nanos, Request, TlsTotals};
 
 use crate::arrivals::Arrivals;
 use crate::config::{Config, Limits};
@@ -18,6 +18,8 @@ pub(crate) struct Context {
     pub(crate) topics: Topics,
     pub(crate) arrivals: Arrivals,
     pub(crate) pool: Pool,
+    /// TLS since it was last asked about.
+    pub(crate) tls: TlsTotals,
     /// Requests waiting for their responses, over all connections.
     pub(crate) pending: usize,
     /// Rows that the caller has not got yet: boxed from the beginning, because a row is large and changes hands often.
@@ -35,6 +37,7 @@ impl Context {
             topics: Topics::new(config.topics),
             arrivals: Arrivals::new(limits.produced_partitions),
             pool: Pool::new(limits.held_bytes_per_direction, limits.held_bytes),
+            tls: TlsTotals::default(),
             pending: 0,
             finished: Vec::new(),
         }

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use model::Nanos;
+use model::{Nanos, TlsCount};
 use wire::ApiKey;
 use wire::stream::{
     FrameError, Options, Protocol, RequestFrame, RequestStream, ResponseStream, Start, StreamCounts,
@@ -28,8 +28,8 @@ pub(crate) enum State {
     Undecided(Box<(Candidate, Candidate)>),
     /// The client is on this side.
     Kafka(Side, Box<KafkaStreams>),
-    /// TLS: nothing can be read.
-    Tls,
+    /// TLS to this listener: nothing can be read.
+    Tls(SocketAddr),
     /// Not Kafka, or over.
     Done,
 }
@@ -45,7 +45,12 @@ impl State {
 
     /// Whether nothing more will be decoded.
     pub(crate) fn is_done(&self) -> bool {
-        matches!(self, Self::Tls | Self::Done)
+        matches!(self, Self::Tls(_) | Self::Done)
+    }
+
+    /// The listener of a TLS connection.
+    pub(crate) fn tls_listener(&self) -> Option<SocketAddr> {
+        if let Self::Tls(listener) = self { Some(*listener) } else { None }
     }
 
     /// Whether the broker is on `side` and no request that was wholly seen waits for its answer.
@@ -70,10 +75,10 @@ impl State {
         cx: &mut Context,
     ) {
         match self {
-            Self::Tls | Self::Done => {}
+            Self::Tls(_) | Self::Done => {}
             Self::Undecided(candidates) => match recognize(candidates, side, chunk, is_from_start, cx) {
                 Recognition::Nothing => {}
-                Recognition::Other(protocol) => self.dismiss(protocol, cx),
+                Recognition::Other(protocol) => self.dismiss(protocol, ends, cx),
                 Recognition::Request { stream, frame, rest } => {
                     let mut streams = KafkaStreams::new(ends, side);
                     (streams.requests, streams.has_data) = (Some(*stream), true);
@@ -92,14 +97,24 @@ impl State {
                 }
                 let protocol = streams.protocol();
                 if matches!(protocol, Protocol::Tls | Protocol::Other) {
-                    self.dismiss(protocol, cx);
+                    self.dismiss(protocol, ends, cx);
                 }
             }
         }
     }
 
+    /// The broker's end: of a connection whose client is not known the lower port, because clients' are chosen from high
+    /// ones.
+    fn broker_end(&self, ends: Ends) -> SocketAddr {
+        match self {
+            Self::Kafka(client, _) => client.split(ends).1,
+            _ if ends.0.port() < ends.1.port() => ends.0,
+            _ => ends.1,
+        }
+    }
+
     /// From here on the connection costs nothing.
-    fn dismiss(&mut self, protocol: Protocol, cx: &mut Context) {
+    fn dismiss(&mut self, protocol: Protocol, ends: Ends, cx: &mut Context) {
         let is_tls = protocol == Protocol::Tls;
         cx.counters.tls_connections += u64::from(is_tls);
         cx.counters.other_connections += u64::from(!is_tls);
@@ -107,14 +122,20 @@ impl State {
         if let Self::Kafka(_, streams) = self {
             streams.exchange.give_up_all(NoResponse::ConnectionEnded, cx);
         }
-        *self = if is_tls { Self::Tls } else { Self::Done };
+        if !is_tls {
+            *self = Self::Done;
+            return;
+        }
+        let listener = self.broker_end(ends);
+        cx.tls.add(listener, TlsCount { connections: 1, bytes: 0 });
+        *self = Self::Tls(listener);
     }
 
     /// No more bytes will come. A connection of which only one side was captured counts as that, also if it is not
     /// Kafka: responses alone cannot be told from something else.
     pub(crate) fn end(&mut self, why: NoResponse, is_one_sided: bool, cx: &mut Context) {
         let (has_data, is_unrecognized) = match self {
-            Self::Tls | Self::Done => return,
+            Self::Tls(_) | Self::Done => return,
             Self::Undecided(candidates) => {
                 let has_data = !matches!(**candidates, (Candidate::Silent, Candidate::Silent));
                 (has_data, has_data)

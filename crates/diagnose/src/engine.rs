@@ -147,6 +147,9 @@ impl Engine {
             Event::CpuSample(sample) => self.window.cpu_sample(&sample),
             // Evidence of no cause.
             Event::BrokerChange(_) => {}
+            Event::TlsTraffic(traffic) => {
+                self.totals.tls.take(&traffic);
+            }
             Event::Loss(loss) => {
                 self.totals.loss(&loss);
                 self.window.losses.insert(loss);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{Cause, Loss, LossKind, Nanos, Request, Stages, Verdict};
+use model::{Cause, Loss, LossKind, Nanos, Request, Stages, TlsTotals, Verdict};
 
 use crate::causes;
 use crate::joins::JoinStats;
@@ -31,6 +31,8 @@ pub struct Summary {
     pub joins: JoinStats,
     /// What was lost, by kind.
     pub losses: Vec<(LossKind, u64)>,
+    /// Connections that were TLS, and not read.
+    pub tls: TlsTotals,
 }
 
 /// The requests of one cause.
@@ -70,6 +72,7 @@ pub struct RootTotal {
 pub(crate) struct Totals {
     pub(crate) requests: u64,
     pub(crate) joins: JoinStats,
+    pub(crate) tls: TlsTotals,
     slow: u64,
     not_judged: BTreeMap<&'static str, u64>,
     by_cause: BTreeMap<Cause, CauseTotal>,
@@ -137,6 +140,7 @@ impl Totals {
             by_root,
             joins: self.joins,
             losses: self.losses.iter().map(|(&kind, &count)| (kind, count)).collect(),
+            tls: self.tls.clone(),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use model::api_key::PRODUCE;
-use model::{Cause, Confidence, Doubt, EvidenceKind, Stage, Verdict};
+use model::{Cause, Confidence, Doubt, EvidenceKind, Stage, TlsTotals, TlsTraffic, Verdict};
 
 use crate::causes;
 
@@ -17,18 +17,25 @@ pub struct Coverage {
     /// Purposes of the plan (`socket-ops`) that could not be served, with the reason and what would help.
     missing: BTreeMap<String, String>,
     only_packets: bool,
+    /// What passed as TLS so far.
+    tls: TlsTotals,
 }
 
 impl Coverage {
     /// By a plan: what it says is missing, and why.
     pub fn new<'a>(missing: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let missing = missing.into_iter().map(|(what, why)| (what.to_owned(), why.to_owned())).collect();
-        Self { missing, only_packets: false }
+        Self { missing, ..Self::default() }
     }
 
     /// A capture, which holds nothing but packets.
     pub fn only_packets() -> Self {
-        Self { missing: BTreeMap::new(), only_packets: true }
+        Self { only_packets: true, ..Self::default() }
+    }
+
+    /// Takes what passed as TLS.
+    pub fn add_tls(&mut self, traffic: &TlsTraffic) {
+        self.tls.take(traffic);
     }
 
     /// The first of these purposes that could not be served: its name and what to do.
@@ -44,9 +51,32 @@ impl Coverage {
 
 /// What was left open about a request; nothing where its cause is known well.
 pub fn doubts(verdict: &Verdict, watched: &Coverage) -> Vec<Doubt> {
-    if !is_open(verdict) {
-        return Vec::new();
+    let mut doubts = if is_open(verdict) { open_doubts(verdict, watched) } else { Vec::new() };
+    doubts.extend(unread(verdict, watched));
+    doubts
+}
+
+/// What TLS hides: with other requests before one's eyes, what is joined by order or by time might be joined otherwise.
+fn unread(verdict: &Verdict, watched: &Coverage) -> Option<Doubt> {
+    if watched.tls.is_empty() || verdict.confidence == Confidence::Exact {
+        return None;
     }
+    let listeners = watched.tls.iter().map(|(listener, _)| listener.to_string()).collect::<Vec<_>>();
+    let connections = watched.tls.total().connections;
+    let what = format!(
+        "what requests on TLS connections did meanwhile: {connections} on {} were not read",
+        listeners.join(", ")
+    );
+    let stage = verdict.stages.longest();
+    Some(doubt(
+        verdict,
+        stage,
+        what,
+        "the same clients on a plaintext listener: TLS cannot be read from packets",
+    ))
+}
+
+fn open_doubts(verdict: &Verdict, watched: &Coverage) -> Vec<Doubt> {
     let unknown = verdict.cause == Cause::Unobserved;
     let mut doubts = Vec::new();
     if !unknown {
@@ -206,7 +236,7 @@ fn unseen(verdict: &Verdict, watched: &Coverage) -> (&'static str, String) {
 
 #[cfg(test)]
 mod tests {
-    use model::{Cause, Confidence, Nanos, Stage, Verdict};
+    use model::{Cause, Confidence, Nanos, Stage, TlsTraffic, Verdict};
 
     use super::{Coverage, doubts};
     use crate::tests::unexplained;
@@ -251,6 +281,23 @@ mod tests {
         assert!(weak[0].1.contains("journal-commit") && weak[0].2.contains("journal-handles"), "{weak:?}");
         verdict.losses = vec!["3 probe-events-dropped (ring full)".into()];
         assert_eq!(said(&verdict, &Coverage::default()).len(), 2);
+    }
+
+    #[test]
+    fn tls_leaves_a_doubt_unless_keys_join_the_cause() {
+        let mut watched = Coverage::default();
+        let listener = "10.0.0.1:9093".parse().unwrap();
+        let (start, end) = (Nanos::ZERO, Nanos(1));
+        watched.add_tls(&TlsTraffic { start, end, listener, connections: 3, bytes: 4_096 });
+        let mut verdict = unexplained();
+        let is_about_tls = |(_, what, _): &(Stage, String, String)| what.contains("3 on 10.0.0.1:9093");
+        assert!(said(&verdict, &watched).iter().any(is_about_tls));
+        assert!(!said(&verdict, &Coverage::default()).iter().any(is_about_tls));
+        verdict.cause = Cause::JournalCommit;
+        verdict.confidence = Confidence::Strong;
+        assert_eq!(said(&verdict, &watched).iter().filter(|doubt| is_about_tls(doubt)).count(), 1);
+        verdict.confidence = Confidence::Exact;
+        assert_eq!(said(&verdict, &watched), []);
     }
 
     #[test]

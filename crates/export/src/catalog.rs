@@ -156,6 +156,8 @@ metrics! {
     NetworkSent: Counter "brokerscope_network_transmit_bytes_total" ["interface"] (none) "bytes" "Bytes sent in the broker's network namespace.";
     CgroupThrottled: Counter "brokerscope_cgroup_cpu_throttled_seconds_total" [] (one) "seconds" "Time for which CPUs of the broker's cgroup were throttled for its CPU quota.";
     TcpTroubles: Counter "brokerscope_tcp_troubles_total" ["kind"] (|| each(TcpEventKind::ALL.map(TcpEventKind::as_str))) "" "TCP events that slow the broker's connections, by kind.";
+    TlsConnections: Counter "brokerscope_tls_connections_total" ["listener"] (none) "" "Connections to a listener that are TLS: they are counted and not read.";
+    TlsBytes: Counter "brokerscope_tls_bytes_total" ["listener"] (none) "bytes" "TCP payload of TLS connections to a listener, in both directions, which is not read.";
     Joins: Counter "brokerscope_append_joins_total" ["key"] (|| each(["batch-crc", "base-offset", "none", "not-written"])) "" "Partitions of produce requests, by the key that joined them with their writes: batch-crc, base-offset, none, or not-written (refused by the broker, or empty).";
     Losses: Counter "brokerscope_losses_total" ["kind"] (|| each(LossKind::ALL.map(LossKind::as_str))) "" "Packets, bytes, frames or events that were lost, in the unit that the kind names.";
     SourceUp: Gauge "brokerscope_source_up" ["purpose"] (none) "" "1 if this purpose is served on this host, 0 if it is not (brokerscope doctor says why).";

@@ -22,6 +22,8 @@ use crate::topics::Topics;
 /// More devices than bear on one broker, under each name that the sources give them; and more interfaces.
 const MAX_DEVICES: usize = 128;
 const MAX_INTERFACES: usize = 64;
+/// TLS listeners that are told apart.
+const MAX_LISTENERS: usize = 64;
 /// So many roots are remembered to count each once: victims of one event come close together.
 const MAX_RECENT_ROOTS: usize = 4_096;
 /// No device or interface moves more in a second: what says so is damaged.
@@ -104,6 +106,7 @@ pub(crate) struct Metrics {
     /// Devices, each with the log dirs on it once a file operation has shown its number.
     devices: ByLabel<Option<Arc<str>>>,
     interfaces: ByLabel<()>,
+    listeners: ByLabel<()>,
     topics: Topics,
     threads: Threads,
     roots: Recent<Arc<str>>,
@@ -129,6 +132,7 @@ impl Metrics {
             kind_of: names.kind_of,
             devices: ByLabel::of_at_most(MAX_DEVICES),
             interfaces: ByLabel::of_at_most(MAX_INTERFACES),
+            listeners: ByLabel::of_at_most(MAX_LISTENERS),
             topics: Topics::of_at_most(about.top_topics),
             threads: Threads::of(names.role_of),
             roots: Recent::of_at_most(MAX_RECENT_ROOTS),
@@ -170,6 +174,11 @@ impl Metrics {
             }
             Event::TcpEvent(trouble) => {
                 registry.count(Metric::TcpTroubles, &[trouble.kind.as_str()], trouble.count);
+            }
+            Event::TlsTraffic(traffic) => {
+                let listener = self.listeners.entry(&traffic.listener.to_string()).0;
+                registry.count(Metric::TlsConnections, &[&listener], traffic.connections);
+                registry.count(Metric::TlsBytes, &[&listener], traffic.bytes);
             }
             Event::Loss(loss) => registry.count(Metric::Losses, &[loss.kind.as_str()], loss.count),
             Event::BrokerChange(change) => self.broker_change(change),

@@ -23,6 +23,7 @@ mod log_entry;
 mod request;
 mod socket_op;
 mod thread;
+mod tls_traffic;
 mod topic;
 mod verdict;
 
@@ -41,6 +42,7 @@ pub use request::{Batch, IntendedWait, Partition, Request};
 pub use row::{Column, ColumnType, Row, Rows, Value, ValueVisitor};
 pub use socket_op::{SocketOp, SocketOpKind, TcpEvent, TcpEventKind};
 pub use thread::{CpuSample, CpuState, OffCpu, StackTime, Waker};
+pub use tls_traffic::{OTHER_LISTENERS, TlsCount, TlsTotals, TlsTraffic};
 pub use topic::{TopicId, TopicPartition};
 pub use verdict::{
     Confidence, Doubt, Evidence, EvidenceKind, KafkaTimes, STAGE_COLUMNS, Stage, StageSpan, Stages, Verdict,

@@ -8,6 +8,7 @@ use super::latency::LatencyData;
 use super::slow::SlowData;
 use report::explanation::nothing_slow;
 use report::quantity::{format_count, format_count_of};
+use report::tls::tls_lines;
 
 /// Causes and roots named.
 const MAX_CAUSES: usize = 4;
@@ -50,7 +51,13 @@ pub(super) fn tell(summary: &Summary, slow: &SlowData, latency: &LatencyData) ->
     }
 }
 
+/// What was slow, and what was not read.
 fn headline(summary: &Summary, slow: &SlowData) -> String {
+    let unread = tls_lines(&summary.tls).into_iter().map(|line| format!(" {line}."));
+    [slowness(summary, slow)].into_iter().chain(unread).collect()
+}
+
+fn slowness(summary: &Summary, slow: &SlowData) -> String {
     let limit = Nanos(slow.slower_than_ns);
     if summary.slow == 0 {
         let text = nothing_slow(summary, limit);

@@ -40,6 +40,7 @@ pub mod table;
 mod text_writer;
 pub mod thread_state;
 pub mod time_of_day;
+pub mod tls;
 pub mod wrap;
 
 pub use rows::{Format, Sink, Writer};

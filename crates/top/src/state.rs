@@ -13,7 +13,7 @@ pub(crate) mod traffic;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use model::{BrokerState, Event, Loss, LossKind, Nanos, Verdict};
+use model::{BrokerState, Event, Loss, LossKind, Nanos, TlsTotals, Verdict};
 use report::Zone;
 use report::explanation::Unobservable;
 
@@ -40,6 +40,8 @@ pub struct State {
     pub(crate) traffic: FileTraffic,
     pub(crate) threads: Threads,
     pub(crate) losses: Losses,
+    /// What passed as TLS and was not read.
+    pub(crate) tls: TlsTotals,
     /// What watching costs.
     pub overhead: Option<Overhead>,
     /// How long after its request's end the last verdict came; none where that says nothing.
@@ -63,6 +65,7 @@ impl State {
             traffic: FileTraffic::new(),
             threads: Threads::new(),
             losses: Losses::default(),
+            tls: TlsTotals::default(),
             overhead: None,
             lag: None,
             gone: false,
@@ -76,6 +79,9 @@ impl State {
         match event {
             Event::Request(request) => self.pulse.request(request),
             Event::Loss(loss) => self.losses.add(loss),
+            Event::TlsTraffic(traffic) => {
+                self.tls.take(traffic);
+            }
             Event::BrokerChange(change) => self.gone = change.state == BrokerState::Gone,
             _ => {}
         }

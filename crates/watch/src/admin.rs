@@ -284,7 +284,8 @@ mod tests {
     }
 
     fn broker(name: &str, port: u16) -> Broker {
-        let listener = Listener { name: name.to_owned(), host: String::new(), port, controller: false };
+        let listener =
+            Listener { name: name.to_owned(), host: String::new(), port, controller: false, tls: false };
         Broker {
             pid: std::process::id(),
             node_id: Some(1),

@@ -168,7 +168,14 @@ impl FlightRecorder {
 
 /// What is always recorded: seldom, or the reason for a recording.
 fn passes_at_once(event: &Event) -> bool {
-    matches!(event, Event::Request(_) | Event::HostSample(_) | Event::BrokerChange(_) | Event::Loss(_))
+    matches!(
+        event,
+        Event::Request(_)
+            | Event::HostSample(_)
+            | Event::BrokerChange(_)
+            | Event::TlsTraffic(_)
+            | Event::Loss(_)
+    )
 }
 
 /// Events that were decided and did not pass, counted by when they ended.
@@ -306,7 +313,7 @@ fn weight_of(event: &Event) -> u32 {
         Event::CpuSample(sample) => size_of_val(&**sample),
         Event::LockWait(wait) => size_of_val(&**wait),
         Event::JvmPause(pause) => size_of_val(&**pause),
-        Event::DirtyThrottle(_) | Event::BrokerChange(_) | Event::Loss(_) => 0,
+        Event::DirtyThrottle(_) | Event::BrokerChange(_) | Event::TlsTraffic(_) | Event::Loss(_) => 0,
     };
     u32::try_from(PLACE + boxed).unwrap_or(u32::MAX)
 }
@@ -327,6 +334,7 @@ fn span(event: &Event) -> (Nanos, Nanos) {
         Event::HostSample(sample) => (sample.start, sample.end),
         Event::LockWait(wait) => (wait.start, wait.end),
         Event::JvmPause(pause) => (pause.start, pause.end),
+        Event::TlsTraffic(traffic) => (traffic.start, traffic.end),
         Event::Loss(loss) => (loss.start, loss.end),
         Event::TcpEvent(_) | Event::CpuSample(_) | Event::BrokerChange(_) => moment,
     }

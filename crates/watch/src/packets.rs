@@ -10,11 +10,13 @@ use std::time::{Duration, SystemTime};
 use capture::live::Live;
 use capture::{Analyzer, Counters};
 use model::clock::ClockPair;
-use model::{ClockOffset, Event, LossKind, Nanos, Request, TopicId};
+use model::{ClockOffset, Event, LossKind, Nanos, Request, TlsTraffic, TopicId};
 
 use crate::queue::Batch;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 
+/// About how long a source runs before it is first asked what it counted.
+const FIRST_COUNT: Nanos = Nanos::from_millis(1_000);
 /// The longest a full block of packets waits.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -25,6 +27,20 @@ pub(crate) struct PacketSource {
     pub(crate) topics: TopicNames,
     /// Packets that the kernel dropped, as far as the analyzer knows.
     pub(crate) drops: u64,
+    /// When TLS was last counted.
+    pub(crate) tls_counted: Option<Nanos>,
+}
+
+impl PacketSource {
+    /// Delivers what passed as TLS since the last time.
+    fn count_tls(&mut self, feed: &Feed) {
+        let end = feed.now();
+        let start = self.tls_counted.replace(end).unwrap_or(end - FIRST_COUNT);
+        for (listener, count) in self.analyzer.take_tls().iter() {
+            let (connections, bytes) = (count.connections, count.bytes);
+            feed.sender.send(TlsTraffic { start, end, listener, connections, bytes }.into());
+        }
+    }
 }
 
 impl Source for PacketSource {
@@ -44,8 +60,9 @@ impl Source for PacketSource {
         read.map(drop)
     }
 
-    /// Learns topics that are new.
+    /// Learns topics that are new, and says what was TLS.
     fn check(&mut self, feed: &Feed) -> Result<bool, capture::Error> {
+        self.count_tls(feed);
         if let Some(broker) = feed.current.get() {
             self.analyzer.learn_topics(self.topics.changes(&broker.log_dirs).into_iter().flatten());
         }
@@ -71,6 +88,7 @@ impl Source for PacketSource {
     fn finish(&mut self, feed: &Feed) -> Result<(), capture::Error> {
         let near = crate::now();
         self.analyzer.finish(&mut |request| feed.sender.send(on_clock(feed.clock, near, request)));
+        self.count_tls(feed);
         Ok(())
     }
 

@@ -284,6 +284,11 @@ impl Watch {
         self.run(JVM, JvmProbeSource { options, threads, pauses, pid, probes: Some(probes), tries: 0 });
     }
 
+    /// Also says that something is not seen, and why.
+    pub fn add_missing(&mut self, purpose: &str, why: String) {
+        self.add(purpose, Outcome::Missing(why));
+    }
+
     fn start_packets(&mut self, options: &Options) {
         let Some(packets) = &options.packets else { return };
         let config = LiveConfig {
@@ -302,7 +307,8 @@ impl Watch {
             topics: broker::topic_ids::scan(options.named_log_dirs()),
             ..capture::Config::default()
         });
-        let source = PacketSource { live, analyzer, topics: TopicNames::default(), drops: 0 };
+        let source =
+            PacketSource { live, analyzer, topics: TopicNames::default(), drops: 0, tls_counted: None };
         self.has_packets = self.run(REQUESTS, source);
         if self.has_packets {
             let whose = if network::shares_network(options.pid) { "" } else { " of the broker's network" };

@@ -8,6 +8,9 @@ const SEEN: &str = "seen: ";
 const MISSING: &str = "missing: ";
 /// Writes to files.
 pub const FILE_WRITES: &str = "file-writes";
+/// Requests on listeners that are TLS.
+#[cfg(feature = "live")]
+pub const TLS: &str = "tls-requests";
 /// Threads off the CPU.
 pub const OFF_CPU: &str = "off-cpu";
 

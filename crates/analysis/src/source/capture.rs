@@ -7,7 +7,7 @@ use std::sync::Arc;
 use broker::Broker;
 use capture::{Analyzer, Captures, Counters};
 use diagnose::{Config, Coverage};
-use model::{Event, LossKind, Nanos, Pid, Request, TopicId};
+use model::{Event, LossKind, Nanos, Pid, Request, TlsTraffic, TopicId};
 
 use super::{EventSource, ReadOptions, Step};
 use crate::gaps::{self, Gaps};
@@ -23,6 +23,11 @@ pub struct Capture {
     analyzer: Analyzer,
     stop: Stop,
     found: VecDeque<Box<Request>>,
+    /// What passed as TLS, not handed out yet.
+    tls: VecDeque<TlsTraffic>,
+    /// The time of the newest packet, and when TLS was last counted.
+    newest: Nanos,
+    tls_counted: Option<Nanos>,
     ended: bool,
 }
 
@@ -42,7 +47,8 @@ impl Capture {
     }
 
     fn of(packets: Packets, analyzer: Analyzer, stop: Stop) -> Self {
-        Self { packets, analyzer, stop, found: VecDeque::new(), ended: false }
+        let (found, tls) = (VecDeque::new(), VecDeque::new());
+        Self { packets, analyzer, stop, found, tls, newest: Nanos::MIN, tls_counted: None, ended: false }
     }
 
     /// Reads an interface until it is time to stop: `snaplen` bytes of each packet, or all.
@@ -77,6 +83,7 @@ impl Capture {
         self.ended = match &mut self.packets {
             Packets::Captures(captures) => match captures.next().filter(|_| !is_last) {
                 Some(packet) => {
+                    self.newest = self.newest.max(Nanos(packet.time_ns));
                     self.analyzer.packet(&packet, &mut keep);
                     false
                 }
@@ -91,7 +98,21 @@ impl Capture {
         if self.ended {
             self.analyzer.finish(&mut keep);
         }
+        if self.ended || self.analyzer.has_new_tls() {
+            self.count_tls();
+        }
         Ok(())
+    }
+
+    /// Notes what passed as TLS since the last time.
+    fn count_tls(&mut self) {
+        let end = self.newest;
+        let start = self.tls_counted.replace(end).unwrap_or(end);
+        let rows = self.analyzer.take_tls();
+        self.tls.extend(rows.iter().map(|(listener, count)| {
+            let (connections, bytes) = (count.connections, count.bytes);
+            TlsTraffic { start, end, listener, connections, bytes }
+        }));
     }
 
     /// The next request; none at the end.
@@ -130,8 +151,12 @@ impl Capture {
 
 impl EventSource for Capture {
     fn next(&mut self) -> Step {
+        if let Some(traffic) = self.tls.pop_front() {
+            return Step::Event(traffic.into());
+        }
         match self.next_request() {
-            Ok(request) => request.map_or(Step::End, |request| Step::Event(Event::Request(request))),
+            Ok(Some(request)) => Step::Event(Event::Request(request)),
+            Ok(None) => self.tls.pop_front().map_or(Step::End, |traffic| Step::Event(traffic.into())),
             Err(error) => {
                 tracing::warn!("{error}");
                 Step::End

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use broker::Broker;
 use diagnose::Config;
-use model::{BrokerChange, BrokerState, Event, LossKind, Nanos, Pid};
+use model::{BrokerChange, BrokerState, Event, LossKind, Nanos, Pid, TlsCount, TlsTotals, TlsTraffic};
+use report::tls::describe_tls;
 use watch::{Jfr, Memory, Outcome, Packets, Watch, WatchSummary};
 
 use super::{EventSource, Pause, Step};
@@ -86,6 +87,9 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
             "broker {pid}: nothing can be observed: {reasons}; run `brokerscope doctor` for details"
         )));
     }
+    if let Some(why) = unread_listeners(broker).filter(|_| options.interface.is_some()) {
+        watch.add_missing(plan::TLS, why);
+    }
     for purpose in watch.plan() {
         let (Outcome::Active(how) | Outcome::Missing(how)) = &purpose.outcome;
         tracing::debug!("broker {}: {}: {how}", broker.pid, purpose.purpose);
@@ -97,6 +101,13 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         watch.probe_jvm(broker.pid, Duration::from_nanos(shortest.0.unsigned_abs()));
     }
     Ok(watch)
+}
+
+/// Which of a broker's listeners for clients and brokers cannot be read, and why.
+fn unread_listeners(broker: &Broker) -> Option<String> {
+    let listeners = broker.tls_listeners().map(ToString::to_string).collect::<Vec<_>>();
+    let why = "TLS connections are counted and not read; requests on a plaintext listener are";
+    (!listeners.is_empty()).then(|| format!("{}: {why}", listeners.join(" ")))
 }
 
 /// Gives away what attaching needed and watching does not. `output` is where the command goes on writing files.
@@ -149,6 +160,8 @@ pub struct Live {
     stop: Option<Stop>,
     /// Events taken since the last pause.
     burst: usize,
+    /// What passed as TLS.
+    tls: TlsTotals,
     /// What was seen and could not be taken in time; what ended early.
     pub ended: Option<WatchSummary>,
 }
@@ -177,6 +190,7 @@ impl Live {
             options,
             stop: stop.map(|stop| stop.within(duration)),
             burst: 0,
+            tls: TlsTotals::default(),
             ended: None,
         })
     }
@@ -212,6 +226,17 @@ pub fn announce(change: &BrokerChange, first: Pid) {
     }
 }
 
+/// Adds what passed as TLS, and reports the first of each listener.
+pub fn announce_tls(totals: &mut TlsTotals, traffic: &TlsTraffic) {
+    if totals.take(traffic) {
+        let count = TlsCount { connections: traffic.connections, bytes: traffic.bytes };
+        tracing::warn!(
+            "{} so far; no verdict knows of their requests",
+            describe_tls(traffic.listener, count)
+        );
+    }
+}
+
 impl EventSource for Live {
     fn next(&mut self) -> Step {
         if self.burst == 0 && self.stop.as_ref().is_some_and(Stop::asked) {
@@ -237,8 +262,10 @@ impl EventSource for Live {
             }
             return Step::End;
         };
-        if let Event::BrokerChange(change) = &event {
-            announce(change, self.broker.pid);
+        match &event {
+            Event::BrokerChange(change) => announce(change, self.broker.pid),
+            Event::TlsTraffic(traffic) => announce_tls(&mut self.tls, traffic),
+            _ => {}
         }
         Step::Event(event)
     }

@@ -86,6 +86,7 @@ fn examine(pid: Option<u32>) -> anyhow::Result<Examination> {
                     #[cfg(not(feature = "live"))]
                     facts: Vec::new(),
                 });
+                examination.remedies.extend(tls(&broker));
                 #[cfg(feature = "live")]
                 examination.remedies.extend(container::remedies(&broker));
             }
@@ -97,6 +98,16 @@ fn examine(pid: Option<u32>) -> anyhow::Result<Examination> {
     #[cfg(feature = "live")]
     jvm::examine(&mut examination);
     Ok(examination)
+}
+
+/// What cannot be read of a broker with TLS listeners.
+fn tls(broker: &Broker) -> Option<Remedy> {
+    let listeners = broker.tls_listeners().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let problem =
+        format!("requests of broker {} on {listeners} are TLS: they are counted and not read", broker.pid);
+    let action = "have clients whose requests matter use a plaintext listener, such as one on localhost; or end TLS in \
+                  front of the broker";
+    (!listeners.is_empty()).then(|| remedy(problem, action))
 }
 
 fn remedy(problem: impl Into<String>, action: impl Into<String>) -> Remedy {

@@ -7,7 +7,7 @@ mod sides;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{Nanos, Request, TopicId};
+use model::{Nanos, Request, TlsCount, TopicId};
 use proptest::prelude::*;
 
 use super::Analyzer;
@@ -322,6 +322,16 @@ fn tls_on_the_port_is_counted_once_and_gives_no_rows() {
         assert_eq!(talk.tell(&mut analyzer), []);
         assert_eq!(finish(&mut analyzer), []);
         assert_eq!((analyzer.counters().tls_connections, analyzer.counters().other_connections), (1, 0));
+        let bytes = (2 * hello.len() + server.len() + 7) as u64;
+        let tls: Vec<_> = analyzer.take_tls().iter().collect();
+        assert_eq!(tls, [("10.0.0.1:9092".parse().unwrap(), TlsCount { connections: 1, bytes })]);
+        assert!(!analyzer.has_new_tls() && analyzer.take_tls().is_empty(), "it is counted once");
+        // What comes later is more of the same connection.
+        talk.packets.clear();
+        talk.ask(50, &[0x17, 3, 3, 0, 1, 1]);
+        talk.tell(&mut analyzer);
+        assert!(!analyzer.has_new_tls());
+        assert_eq!(analyzer.take_tls().total(), TlsCount { connections: 0, bytes: 6 });
     }
 }
 

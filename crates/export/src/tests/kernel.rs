@@ -3,7 +3,7 @@
 use model::{
     BlockIo, BrokerChange, BrokerState, Device, Direction, DirtyThrottle, Event, FileKind, FileOp,
     FileOpKind, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, Lock, LockKind, LockSource,
-    LockWait, Loss, LossKind, Nanos, OffCpu, TcpEvent, TcpEventKind,
+    LockWait, Loss, LossKind, Nanos, OffCpu, TcpEvent, TcpEventKind, TlsTraffic,
 };
 
 use super::broker::{append, commit, device, off_cpu, op, text};
@@ -246,6 +246,18 @@ fn trouble_and_losses_are_counted() {
     assert_eq!(told.of_series("losses_total{kind=\"packets-dropped\"}"), 9.0);
     assert_eq!(told.of_series("dirty_throttles_total"), 1.0);
     assert_eq!(told.of_series("dirty_throttle_seconds_total"), 0.2);
+}
+
+#[test]
+fn tls_is_counted_by_listener_and_listeners_are_bounded() {
+    let tls = |port: u16, connections| {
+        let listener = std::net::SocketAddr::from(([10, 0, 0, 1], port));
+        Event::TlsTraffic(TlsTraffic { start: ms(0), end: ms(1_000), listener, connections, bytes: 100 })
+    };
+    let told = told([tls(9_093, 2), tls(9_093, 0)].into_iter().chain((1..=100).map(|port| tls(port, 1))));
+    assert_eq!(told.of_series("tls_connections_total{listener=\"10.0.0.1:9093\"}"), 2.0);
+    assert_eq!(told.of_series("tls_bytes_total{listener=\"10.0.0.1:9093\"}"), 200.0);
+    assert_eq!(told.of_series("tls_connections_total{listener=\"__other__\"}"), 37.0);
 }
 
 #[test]

@@ -97,6 +97,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         any_span().prop_map(|row| Event::KernelSpan(Box::new(row))),
         any_socket_op().prop_map(|row| Event::SocketOp(Box::new(row))),
         any_trouble().prop_map(|row| Event::TcpEvent(Box::new(row))),
+        any_tls_traffic().prop_map(Event::TlsTraffic),
         any_host_sample().prop_map(|row| Event::HostSample(Box::new(row))),
         any_cpu_sample().prop_map(|row| Event::CpuSample(Box::new(row))),
         any_lock_wait().prop_map(|row| Event::LockWait(Box::new(row))),
@@ -314,6 +315,14 @@ prop_compose! {
         (local, remote) in (option::of(address()), option::of(address())), count in any::<u64>(),
     ) -> TcpEvent {
         TcpEvent { at, kind, local, remote, count }
+    }
+}
+
+prop_compose! {
+    fn any_tls_traffic()(
+        start in time(), end in time(), listener in address(), connections in any::<u64>(), bytes in any::<u64>(),
+    ) -> TlsTraffic {
+        TlsTraffic { start, end, listener, connections, bytes }
     }
 }
 

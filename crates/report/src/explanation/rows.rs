@@ -147,6 +147,11 @@ fn summary(conclusion: &Conclusion) -> Value {
             "not_written": joins.not_written,
         },
         "losses": counts(&mut summary.losses.iter().map(|&(kind, count)| (kind.as_str(), count))),
+        "tls": summary.tls.iter().map(|(listener, count)| json!({
+            "listener": listener.to_string(),
+            "connections": count.connections,
+            "bytes": count.bytes,
+        })).collect::<Vec<_>>(),
         "not_judged": counts(&mut summary.not_judged.iter().copied()),
         "unobservable": conclusion.unobservable,
         "notes": conclusion.notes,

@@ -19,6 +19,7 @@ use crate::quantity::{NONE, format_count, format_count_of, or_dash};
 use crate::requests::topic_shown;
 use crate::rows::{Cell, Column, Report, Writer};
 use crate::text_writer::{INDENT, TextWriter};
+use crate::tls::tls_lines;
 
 /// Roots shown in full; of the others, the first of each cause is.
 const MAX_FULL_ROOTS: usize = 3;
@@ -102,6 +103,9 @@ fn totals<W: Write>(text: &mut TextWriter<W>, conclusion: &Conclusion) -> io::Re
     let summary = &conclusion.summary;
     let finding = describe_finding(conclusion);
     text.wrapped("", (0, INDENT), &finding, Some(Role::Heading))?;
+    for line in tls_lines(&summary.tls) {
+        text.wrapped("", (0, INDENT), &line, Some(Role::Bad))?;
+    }
     if summary.slow > 0 {
         let (slow, requests) = (format_count(summary.slow), format_count_of(summary.requests, "request"));
         writeln!(text.out, "{slow} of {requests} took {} or longer", conclusion.slower_than)?;

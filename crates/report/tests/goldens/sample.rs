@@ -7,7 +7,7 @@ use diagnose::{Call, CauseTotal, Detail, JoinStats, Reason, RootTotal, Summary};
 use model::{
     Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, Doubt, Evidence, EvidenceKind, FileKind,
     FileOp, FileOpKind, JournalCommit, LossKind, Nanos, Partition, Request, SpanSource, Stage, StageSpan,
-    Stages, TopicId, TopicPartition, Verdict, Waiter, Waker,
+    Stages, TlsCount, TlsTotals, TopicId, TopicPartition, Verdict, Waiter, Waker,
 };
 use model::{CaptureCounters, CommitPhases};
 use report::doctor::{BrokerFacts, Examination, Fact, Hook, Remedy};
@@ -638,6 +638,12 @@ pub(crate) fn verdicts() -> Vec<Verdict> {
     vec![own_write(), waiting(), behind(1), behind(3), unexplained(), ruled_out()]
 }
 
+fn tls() -> TlsTotals {
+    let mut totals = TlsTotals::default();
+    totals.add("10.0.0.1:9093".parse().unwrap(), TlsCount { connections: 3, bytes: 1_234_567 });
+    totals
+}
+
 pub(crate) fn conclusion() -> Conclusion {
     let time = |verdicts: &[Verdict]| verdicts.iter().filter_map(|verdict| verdict.request.latency()).sum();
     let (journal, other) = (time(&[own_write(), waiting()]), time(&[unexplained()]));
@@ -676,6 +682,7 @@ pub(crate) fn conclusion() -> Conclusion {
             ],
             joins: JoinStats { by_crc: 12_000, by_base_offset: 3, unjoined: 1, not_written: 2 },
             losses: vec![(LossKind::PacketsDropped, 0), (LossKind::ProbeEventsDropped, 3)],
+            tls: tls(),
         },
         slower_than: Nanos::from_millis(100),
         is_of_one_request: false,

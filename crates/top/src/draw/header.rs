@@ -135,6 +135,11 @@ fn condition(state: &State) -> Cell {
         parts.push(("the broker is gone".to_owned(), Tone::Bad));
     }
     parts.push(losses(state));
+    if !state.tls.is_empty() {
+        let count = state.tls.total();
+        let (connections, bytes) = (format_count(count.connections), format_bytes(count.bytes));
+        parts.push((format!("TLS, not read: {connections} ({bytes})"), Tone::Bad));
+    }
     if let Some(lag) = state.lag {
         parts.push((format!("verdicts {lag} behind"), Tone::Plain));
     }

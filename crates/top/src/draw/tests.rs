@@ -123,6 +123,9 @@ fn losses_a_lag_and_a_broker_that_is_gone_are_seen_in_every_view() {
     let loss = Loss { start: at, end: at, kind: LossKind::EventsDropped, count: 1_234, detail: "".into() };
     state.event(&Event::Loss(loss));
     state.verdict(sample::verdict(Nanos::from_millis(200)), Some(Nanos::from_millis(1_400)));
+    let listener = "10.0.0.1:9093".parse().unwrap();
+    let tls = model::TlsTraffic { start: at, end: at, listener, connections: 3, bytes: 2_048 };
+    state.event(&Event::TlsTraffic(tls));
     state.gone = true;
     state.reach(at, Progress::Live { since: Nanos::from_millis(192_000) });
     for view in ["1", "2", "3", "4", "5", "h", "\n"] {
@@ -131,9 +134,13 @@ fn losses_a_lag_and_a_broker_that_is_gone_are_seen_in_every_view() {
             ui.key(key, &state);
         }
         let shown = letters(&screen(&state, &mut ui, (120, 30), true));
-        for said in
-            ["LOST 1,234 events-dropped", "verdicts 1.4 s behind", "the broker is gone", "live for 03:12"]
-        {
+        for said in [
+            "LOST 1,234 events-dropped",
+            "TLS, not read: 3 (2.0 KiB)",
+            "verdicts 1.4 s behind",
+            "the broker is gone",
+            "live for 03:12",
+        ] {
             assert!(shown.contains(said), "{view}: {said}\n{shown}");
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use model::{BrokerChange, Event, Nanos};
+use model::{BrokerChange, Event, Nanos, TlsTraffic};
 use recording::IntakeGuard;
 use watch::{EventSink, FlightRecorder};
 
@@ -37,6 +37,8 @@ pub(super) struct ManifestNotes {
     pub(super) losses: BTreeMap<String, u64>,
     /// What became of the broker's process, not noted yet.
     changes: Vec<BrokerChange>,
+    /// What passed as TLS, not reported yet.
+    tls: Vec<TlsTraffic>,
 }
 
 impl EventSink for Intake {
@@ -65,6 +67,11 @@ impl Intake {
         std::mem::take(&mut self.inner().kept.changes)
     }
 
+    /// What passed as TLS since this was last asked.
+    pub(super) fn tls(&self) -> Vec<TlsTraffic> {
+        std::mem::take(&mut self.inner().kept.tls)
+    }
+
     /// The flight recorder with what it still holds, where there is one; from now on everything is kept.
     pub(super) fn flight(&self) -> Option<FlightRecorder> {
         self.inner().flight.take()
@@ -83,6 +90,7 @@ impl ManifestNotes {
                 *self.losses.entry(loss.kind.as_str().to_owned()).or_default() += loss.count;
             }
             Event::BrokerChange(change) => self.changes.push(change.clone()),
+            Event::TlsTraffic(traffic) => self.tls.push(traffic.clone()),
             _ => {}
         }
         if !rows.take(event) {

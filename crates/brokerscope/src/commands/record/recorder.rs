@@ -8,10 +8,11 @@ use analysis::Stop;
 use analysis::recorder::{partial, plan, processes};
 use analysis::source::{self, LiveOptions};
 use anyhow::Context as _;
-use model::{BrokerChange, Event, Loss, LossKind, Nanos};
+use model::{BrokerChange, Event, Loss, LossKind, Nanos, TlsTotals};
 use recording::{Manifest, Writer, WriterOptions};
 use report::explanation::Unobservable;
 use report::quantity::format_count_of;
+use report::tls::tls_lines;
 use watch::{EventSink as _, Memory, Watch, WatchSummary};
 
 use super::intake::{Counts, Intake};
@@ -59,7 +60,8 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let flight = args.keep_near().map(|slower_than| partial::flight(slower_than, memory));
     let intake = Intake::new(writer.intake(memory.waiting_bytes()), flight, slow_from(args));
     watch.set_sink(Box::new(intake.clone()));
-    let mut recorder = Recorder { writer, manifest, intake, updated: Instant::now(), failed: false };
+    let (updated, tls) = (Instant::now(), TlsTotals::default());
+    let mut recorder = Recorder { writer, manifest, intake, updated, tls, failed: false };
     // Where the kernel does not let it, it does as much.
     let _ = watch::set_sched_batch();
     while !stop.asked() {
@@ -91,6 +93,8 @@ struct Recorder {
     manifest: Manifest,
     intake: Intake,
     updated: Instant,
+    /// What passed as TLS.
+    tls: TlsTotals,
     failed: bool,
 }
 
@@ -100,6 +104,9 @@ impl Recorder {
         self.write_out();
         for change in self.intake.changes() {
             self.changed(&change);
+        }
+        for traffic in self.intake.tls() {
+            source::announce_tls(&mut self.tls, &traffic);
         }
         if self.updated.elapsed() >= UPDATE_INTERVAL {
             self.updated = Instant::now();
@@ -163,6 +170,9 @@ impl Recorder {
             self.intake.take(vec![Event::Loss(loss)], &mut |_| ());
         }
         say_trouble(&ended);
+        for line in tls_lines(&self.tls) {
+            tracing::warn!("{line}");
+        }
         self.manifest.rows = self.writer.rows();
         self.manifest.losses = self.intake.inner().kept.losses.clone();
         self.writer.finish(&self.manifest).with_context(|| {

@@ -75,6 +75,9 @@ fn tls_from_its_middle_is_named() {
         assert_eq!(talk.tell(&mut analyzer), []);
         assert_eq!(finish(&mut analyzer), []);
         assert_eq!((analyzer.counters().tls_connections, analyzer.counters().other_connections), (1, 0));
+        // Also where only the ports can tell which end is the broker's.
+        let tls: Vec<_> = analyzer.take_tls().iter().map(|(listener, _)| listener.to_string()).collect();
+        assert_eq!(tls, ["10.0.0.1:9092"]);
     }
 }
 
