@@ -18,7 +18,9 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, Verdict};
 use crate::analysis::attribution::Attribution;
 use crate::analysis::cache::{AnalysisCache, AwaitedCauses, CachedCandidates, RequestAnalysis};
 use crate::causes::candidate::{CauseCandidate, evidence};
-use crate::causes::{self, blocked, cpu, handlers, jvm, lock_chain, memory, network, operation, protocol};
+use crate::causes::{
+    self, blocked, cpu, handlers, jvm, lock_chain, memory, network, operation, protocol, waker,
+};
 use crate::joins::{AppendJoin, JoinStats};
 use crate::stages::{Breakdown, waiting};
 use crate::time::{Span, TimeBudget, TimeSpan};
@@ -321,6 +323,7 @@ impl StageCauses<'_> {
         for (tid, span) in handlers::needed_for_it(course) {
             findings.extend(blocked::of_thread(window, tid, span, free));
         }
+        findings.extend(waker::of_request(course, free));
         let taker = course.operations.first().map(|hold| hold.op.tid);
         if let (Some(tid), Some(span)) = (taker, course.queued()) {
             let time = free.take(span);

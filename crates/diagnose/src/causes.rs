@@ -16,6 +16,7 @@ pub(crate) mod network;
 pub(crate) mod operation;
 pub(crate) mod protocol;
 pub mod spec;
+pub(crate) mod waker;
 
 use model::{Cause, EvidenceKind};
 

@@ -8,6 +8,7 @@ mod order;
 mod stage_causes;
 mod stages;
 mod unread;
+mod waker;
 
 use std::sync::Arc;
 

@@ -142,6 +142,11 @@ impl TimeBudget {
         self.0.iter().map(move |piece| piece.within(span)).filter(|piece| !piece.is_empty())
     }
 
+    /// From the start of the first piece that is left to the end of the last.
+    pub(crate) fn whole(&self) -> Option<TimeSpan> {
+        Some(TimeSpan::new(self.0.first()?.start, self.last()?.end))
+    }
+
     /// How much is left.
     pub(crate) fn left(&self) -> Nanos {
         self.0.iter().map(|piece| piece.length()).sum()

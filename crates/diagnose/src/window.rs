@@ -22,6 +22,7 @@ use model::{
 };
 
 use crate::config::Config;
+use crate::kernel_stack;
 use crate::time::{Span, TimeSpan};
 use crate::window::appends::Appends;
 use crate::window::lock_waits::{is_same_wait, unite};
@@ -94,6 +95,8 @@ pub(crate) fn connection_of(request: &Request) -> Connection {
 pub(crate) struct Window {
     pub(crate) file_ops: Timelines<Tid, Arc<FileOp>>,
     pub(crate) off_cpu: Timelines<Tid, OffCpu>,
+    /// Waits for what user space decides (futexes), apart from what threads do in the kernel.
+    pub(crate) futex_waits: Timelines<Tid, OffCpu>,
     pub(crate) throttles: Timelines<Tid, DirtyThrottle>,
     pub(crate) lock_waits: Timelines<Tid, LockWait>,
     /// Appends to each partition's log.
@@ -139,7 +142,9 @@ impl Window {
     pub(crate) fn off_cpu(&mut self, interval: OffCpu) {
         self.troubles.off_cpu(&interval);
         self.kept += 1;
-        self.off_cpu.of_mut(&interval.tid).insert(interval);
+        let is_futex = !interval.preempted && kernel_stack::is_of_user_space(&interval.stack);
+        let waits = if is_futex { &mut self.futex_waits } else { &mut self.off_cpu };
+        waits.of_mut(&interval.tid).insert(interval);
     }
 
     pub(crate) fn throttle(&mut self, pause: DirtyThrottle) {
@@ -273,6 +278,7 @@ impl Window {
         self.horizon = horizon;
         self.file_ops.forget(horizon);
         self.off_cpu.forget(horizon);
+        self.futex_waits.forget(horizon);
         self.throttles.forget(horizon);
         self.lock_waits.forget(horizon);
         self.partitions.forget(horizon);
@@ -298,6 +304,7 @@ impl Window {
     pub(crate) fn knows(&self, tid: Tid) -> bool {
         self.file_ops.has(&tid)
             || self.off_cpu.has(&tid)
+            || self.futex_waits.has(&tid)
             || self.throttles.has(&tid)
             || self.lock_waits.has(&tid)
             || self.samples.contains_key(&tid)
@@ -306,8 +313,8 @@ impl Window {
 
     /// The events that are kept, each counted once. Of what is seldom, only what belongs to a thread.
     pub(crate) fn count(&self) -> usize {
-        let of_threads =
-            self.file_ops.len() + self.off_cpu.len() + self.throttles.len() + self.lock_waits.len();
+        let off_cpu = self.off_cpu.len() + self.futex_waits.len();
+        let of_threads = self.file_ops.len() + off_cpu + self.throttles.len() + self.lock_waits.len();
         of_threads + self.connections.len() + self.sockets.len() + self.ios.len()
     }
 }

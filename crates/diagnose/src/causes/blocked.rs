@@ -30,12 +30,12 @@ causes! {
 
     JavaWait: Link in Threads {
         event: "wait{s} in Java",
-        needs: "a lock wait of the request's handler that the JVM reports, with a Java stack in a produce request, for another lock than the log's",
+        needs: "a lock wait of the request's handler that the JVM reports, with a Java stack in a produce request, for another lock than the log's; or a wait in a futex of a thread that the request needed, and who woke it (strong)",
         root_evidence: &[EvidenceKind::LockWait, EvidenceKind::OffCpu],
         advice: &[
             "the evidence names the Java method that waited, its callers and who held it up if that is known: `brokerscope stacks --for 10s` shows what that thread does",
         ],
-        source: "jdk.JavaMonitorEnter, jdk.ThreadPark: the stack and the previous owner are the JVM's own",
+        source: "jdk.JavaMonitorEnter, jdk.ThreadPark: the stack and the previous owner are the JVM's own. kernel/futex/waitwake.c: who releases a lock of Java wakes the thread that waits for it",
     }
 }
 
@@ -99,7 +99,7 @@ fn asleep(interval: &OffCpu) -> TimeSpan {
 }
 
 /// Who called the function and who ended the wait, as far as that is known.
-fn circumstances(window: &Window, interval: &OffCpu, function: &str) -> String {
+pub(crate) fn circumstances(window: &Window, interval: &OffCpu, function: &str) -> String {
     let frames: Vec<&str> = kernel_stack::frames(&interval.stack).collect();
     let outer = frames.iter().rposition(|frame| *frame == function).and_then(|at| frames.get(..at));
     let callers: Vec<&str> = outer.unwrap_or_default().iter().rev().take(MAX_CALLERS).copied().collect();
@@ -122,7 +122,7 @@ pub(crate) fn in_java(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<Caus
         let own = of_java_wait(course.window, wait, *confidence, time);
         let holder = wait.holder.as_ref().and_then(|holder| holder.tid).filter(|tid| *tid != wait.tid);
         let deeper =
-            holder.map(|tid| lock_chain::of_thread(course.window, tid, *span, &mut vec![wait.tid, tid]));
+            holder.map(|tid| lock_chain::of_holder(course.window, tid, *span, &mut vec![wait.tid, tid]));
         found.extend(behind_each(&own, deeper.unwrap_or_default()));
     }
     found
@@ -149,7 +149,7 @@ fn held_by(window: &Window, LockHolder { tid, thread }: &LockHolder) -> String {
 }
 
 /// A wait behind each of what held up the thread that it was for, and by itself for the rest.
-fn behind_each(own: &CauseCandidate, deeper: Vec<CauseCandidate>) -> Vec<CauseCandidate> {
+pub(crate) fn behind_each(own: &CauseCandidate, deeper: Vec<CauseCandidate>) -> Vec<CauseCandidate> {
     let deeper = lock_chain::scaled(deeper, own.time);
     let known: Nanos = deeper.iter().map(|deeper| deeper.time).sum();
     let rest = CauseCandidate { time: own.time - known, ..own.clone() };

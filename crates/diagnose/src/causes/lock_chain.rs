@@ -7,7 +7,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOpKind, Nanos, Tid, W
 
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::spec::causes;
-use crate::causes::{blocked, cpu, jvm, memory, operation};
+use crate::causes::{blocked, cpu, jvm, memory, operation, waker};
 use crate::locks::LockContention;
 use crate::locks::holders::{Holder, is_append};
 use crate::time::{Span, TimeBudget, TimeSpan};
@@ -32,7 +32,7 @@ causes! {
 }
 
 /// Holders that wait for other holders are followed this far; no thread twice.
-const MAX_CHAIN: usize = 16;
+pub(crate) const MAX_CHAIN: usize = 16;
 /// Of a wait for many, only those who held the lock for at least this share of it are looked into: a thousandth.
 const MIN_HOLDER_SHARE: i64 = 1_000;
 
@@ -53,7 +53,7 @@ fn follow(window: &Window, blocked: &LockContention<'_>, way: &mut Vec<Tid>) -> 
         };
         way.push(tid);
         let mut share = holder.share;
-        for deeper in of_thread(window, tid, holder.span, way) {
+        for deeper in of_holder(window, tid, holder.span, way) {
             let time = deeper.time.min(share);
             share -= time;
             left -= time;
@@ -67,6 +67,20 @@ fn follow(window: &Window, blocked: &LockContention<'_>, way: &mut Vec<Tid>) -> 
     findings
 }
 
+/// What a thread was held up by in a stretch in which others waited for it; where it waited itself, who woke it is
+/// followed.
+pub(crate) fn of_holder(
+    window: &Window,
+    tid: Tid,
+    span: TimeSpan,
+    way: &mut Vec<Tid>,
+) -> Vec<CauseCandidate> {
+    let mut free = TimeBudget::new(span);
+    let mut findings = explain(window, tid, span, way, &mut free);
+    findings.extend(waker::of_thread(window, tid, way, &mut free));
+    findings
+}
+
 /// What a thread was held up by in a stretch, by what is known of it.
 pub(crate) fn of_thread(
     window: &Window,
@@ -74,7 +88,16 @@ pub(crate) fn of_thread(
     span: TimeSpan,
     way: &mut Vec<Tid>,
 ) -> Vec<CauseCandidate> {
-    let mut free = TimeBudget::new(span);
+    explain(window, tid, span, way, &mut TimeBudget::new(span))
+}
+
+fn explain(
+    window: &Window,
+    tid: Tid,
+    span: TimeSpan,
+    way: &mut Vec<Tid>,
+    free: &mut TimeBudget,
+) -> Vec<CauseCandidate> {
     let mut findings = Vec::new();
     if !window.knows(tid) {
         return findings;
@@ -105,10 +128,10 @@ pub(crate) fn of_thread(
         blocked.span = blocked.span.until(span.end);
         findings.extend(scaled(follow(window, &blocked, way), time));
     }
-    findings.extend(jvm::explain(window, pid, span, &mut free));
-    findings.extend(memory::reclaim_of_thread(window, tid, span, &mut free));
-    findings.extend(cpu::runnable_thread(window, tid, span, &mut free));
-    findings.extend(blocked::of_thread(window, tid, span, &mut free));
+    findings.extend(jvm::explain(window, pid, span, free));
+    findings.extend(memory::reclaim_of_thread(window, tid, span, free));
+    findings.extend(cpu::runnable_thread(window, tid, span, free));
+    findings.extend(blocked::of_thread(window, tid, span, free));
     findings
 }
 

@@ -111,7 +111,7 @@ impl<'w> Breakdown<'w> {
     }
 
     /// Whether its response comes from the handler that appended, and not from who served a follower's fetch.
-    fn is_answered_by_its_handler(&self, append: &FileOp) -> bool {
+    pub(crate) fn is_answered_by_its_handler(&self, append: &FileOp) -> bool {
         let followers = &self.window.followers;
         let followed = || append.topic_partition.as_ref().is_some_and(|name| followers.any(name));
         self.request.acks == Some(1) || (self.request.acks == Some(-1) && !followed())

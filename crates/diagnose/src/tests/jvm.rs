@@ -23,7 +23,7 @@ fn handler(number: u32) -> Arc<str> {
     format!("data-plane-kafka-request-handler-{number}").into()
 }
 
-fn monitor(tid: u32, start: Nanos, end: Nanos, owner: Option<u32>) -> LockWait {
+pub(super) fn monitor(tid: u32, start: Nanos, end: Nanos, owner: Option<u32>) -> LockWait {
     LockWait {
         start,
         end,
@@ -37,7 +37,7 @@ fn monitor(tid: u32, start: Nanos, end: Nanos, owner: Option<u32>) -> LockWait {
     }
 }
 
-fn locked(wait: LockWait) -> Event {
+pub(super) fn locked(wait: LockWait) -> Event {
     Event::LockWait(Box::new(wait))
 }
 
@@ -585,6 +585,9 @@ fn anything() -> impl Strategy<Value = Event> {
         (span.clone(), tid.clone(), owner)
             .prop_map(|(span, tid, owner)| locked(monitor(tid, span.0, span.1, owner))),
         (span.clone(), tid.clone()).prop_map(|(span, tid)| off_cpu(tid, span.0, span.1, JOURNAL_STACK)),
+        (span.clone(), tid.clone(), 6_u32..11).prop_map(|(span, tid, waker)| {
+            super::waker::parked(tid, span.0.0 / 1_000, span.1.0 / 1_000, waker, super::waker::WAKE)
+        }),
         (span.clone(), 0_i64..50).prop_map(|(span, reach)| {
             let at = |time: Nanos| time.0 / 1_000_000;
             stopped(pause(JvmPauseKind::Gc, at(span.0), at(span.1), reach))

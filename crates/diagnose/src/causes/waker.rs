@@ -1,0 +1,139 @@
+//! `java-wait` by the waker: a thread that sat in a futex while a request needed it, where no source of the JVM says for
+//! what. The scheduler knows who woke it, and what that thread did until then is what it waited for.
+//!
+//! Network threads wait for work in epoll, so a futex is a lock or a full queue for them. Request handlers wait for work in
+//! a futex too. A wait of theirs for a request begins after the request was read, and who ends it does not hand on requests.
+//! After its append a handler may be done with the request: such a wait must end right before the response.
+
+use model::{Cause, Confidence, EvidenceKind, Nanos, OffCpu, Tid, Waker};
+
+use crate::causes::blocked::{behind_each, circumstances};
+use crate::causes::candidate::{CauseCandidate, evidence};
+use crate::causes::lock_chain::{self, MAX_CHAIN};
+use crate::kernel_stack;
+use crate::locks::holders::is_handed_over;
+use crate::stages::Breakdown;
+use crate::time::{Span, TimeBudget, TimeSpan};
+use crate::waits::runnable;
+use crate::window::Window;
+
+/// Who was woken from its wait for work this long before it woke another did so on its way to the work.
+const ON_ITS_WAY: Nanos = Nanos::from_millis(1);
+/// So many threads that woke each other are looked at for one that hands on requests.
+const MAX_HAND_OVERS: usize = 4;
+
+/// Why threads that a request needed sat in a futex, as far as nothing else explains the time.
+pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
+    let window = course.window;
+    let mut found = Vec::new();
+    for (tid, span) in network_threads(course) {
+        let waits = window.futex_waits.of(&tid).overlapping(span);
+        found.extend(waits.flat_map(|wait| of_wait(window, wait, span, &mut vec![tid], free)));
+    }
+    let (Some(read), Some(first)) = (course.read, course.appends.first()) else { return found };
+    let span = TimeSpan::new(read.end, course.answered);
+    let waits = window.futex_waits.of(&first.op.tid).overlapping(span);
+    let own = waits.filter(|wait| is_for_request(course, wait, read.end));
+    found.extend(own.flat_map(|wait| of_wait(window, wait, span, &mut vec![wait.tid], free)));
+    found
+}
+
+/// What a thread waited for in what is left of a stretch, by who woke it.
+pub(crate) fn of_thread(
+    window: &Window,
+    tid: Tid,
+    way: &mut Vec<Tid>,
+    free: &mut TimeBudget,
+) -> Vec<CauseCandidate> {
+    let Some(span) = free.whole() else { return Vec::new() };
+    let waits = window.futex_waits.of(&tid).overlapping(span).filter(|wait| !is_for_work(window, wait));
+    waits.flat_map(|wait| of_wait(window, wait, span, way, free)).collect()
+}
+
+/// The network threads that read a request and wrote its response, each while it was needed.
+fn network_threads(course: &Breakdown<'_>) -> impl Iterator<Item = (Tid, TimeSpan)> {
+    let handed_on = course.taken.or(course.handed_on);
+    let reader = course.read.map(|read| {
+        (read.tid, TimeSpan::new(course.served_from, handed_on.unwrap_or(read.end).max(read.end)))
+    });
+    let from = course.local_end.unwrap_or(course.wanted().start);
+    let writer = course.answer.map(|write| (write.tid, TimeSpan::new(from, course.end)));
+    reader.into_iter().chain(writer)
+}
+
+/// Whether a handler's wait was one for the request that it appended.
+fn is_for_request(course: &Breakdown<'_>, wait: &OffCpu, read: Nanos) -> bool {
+    let Some(last) = course.appends.last() else { return false };
+    let is_past = wait.start >= last.op.end;
+    let until_response = || is_handed_over(course.answered - wait.end, wait.length());
+    wait.start >= read
+        && wait.end <= course.answered
+        && !is_for_work(course.window, wait)
+        && (!is_past || (course.is_answered_by_its_handler(&last.op) && until_response()))
+}
+
+/// Whether a thread that was woken had waited for work: the one that woke it hands on requests, or had itself just been
+/// woken for work. The queue's own lock goes from handler to handler.
+fn is_for_work(window: &Window, wait: &OffCpu) -> bool {
+    let mut wait = wait;
+    for _ in 0..MAX_HAND_OVERS {
+        let Some(waker) = at_work(wait) else { return true };
+        if window.sockets.thread(waker.tid).is_some() {
+            return true;
+        }
+        let woken = asleep(wait).end;
+        let before = window.futex_waits.of(&waker.tid).ended_by(woken).next();
+        match before.filter(|before| woken - before.end <= ON_ITS_WAY) {
+            Some(before) => wait = before,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// A wait as far as it lies within a stretch and nothing else explains it, with what is known of who woke the thread.
+fn of_wait(
+    window: &Window,
+    wait: &OffCpu,
+    span: TimeSpan,
+    way: &mut Vec<Tid>,
+    free: &mut TimeBudget,
+) -> Vec<CauseCandidate> {
+    let waited = asleep(wait).within(span);
+    let Some(waker) = at_work(wait).filter(|_| !is_known_to_jvm(window, wait)) else { return Vec::new() };
+    let Some(time) = free.take_any(waited) else { return Vec::new() };
+    let own = of_waker(window, wait, waker, time);
+    if way.contains(&waker.tid) || way.len() >= MAX_CHAIN {
+        return vec![own];
+    }
+    way.push(waker.tid);
+    let deeper = lock_chain::of_holder(window, waker.tid, waited, way);
+    way.pop();
+    behind_each(&own, deeper)
+}
+
+fn of_waker(window: &Window, wait: &OffCpu, waker: &Waker, time: Nanos) -> CauseCandidate {
+    let function = kernel_stack::telling_frame(&wait.stack);
+    let thread = window.name(wait.tid, &wait.thread);
+    let around = circumstances(window, wait, function);
+    let text = format!("{thread} waited {} in {function}{around}", asleep(wait).length());
+    let seen = evidence(EvidenceKind::OffCpu, &asleep(wait), text).of_thread(wait.tid, &thread);
+    let key = format!("woken-by:{}", waker.tid);
+    CauseCandidate::new(Cause::JavaWait, key, Confidence::Strong, time).with([seen])
+}
+
+/// Until it was woken.
+fn asleep(wait: &OffCpu) -> TimeSpan {
+    wait.span().until(runnable(wait).start)
+}
+
+/// Who woke the thread, where a thread did.
+fn at_work(wait: &OffCpu) -> Option<&Waker> {
+    wait.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker))
+}
+
+/// Whether the JVM itself says what the thread waited for.
+fn is_known_to_jvm(window: &Window, wait: &OffCpu) -> bool {
+    let mut waits = window.lock_waits.of(&wait.tid).overlapping(wait.span());
+    waits.any(|known| wait.span().is_most(known.overlap(wait.span())))
+}
