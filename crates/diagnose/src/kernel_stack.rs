@@ -44,6 +44,10 @@ named! {
         DeviceQueue = "device-queue",
         /// A block request.
         Device = "device",
+        /// Leave to write to a file system that somebody has frozen: fs/super.c.
+        Frozen = "fs-frozen",
+        /// To go on: a signal, the freezer of its cgroup or a tracer had stopped it.
+        Stopped = "stopped",
         /// The other end of a connection.
         Network = "network",
         /// A CPU.

@@ -14,6 +14,7 @@ mod network;
 mod plan;
 mod result;
 mod score;
+mod stops;
 mod test_bed;
 pub(crate) use matrix::Form;
 
@@ -51,7 +52,7 @@ const SHORT: [&str; 12] = [
 ];
 
 /// Every fault, in the order of the matrix.
-const ALL: [&Fault; 23] = [
+const ALL: [&Fault; 25] = [
     &disk::JOURNAL_STALL,
     &disk::SLOW_DEVICE,
     &disk::DIRTY_THROTTLING,
@@ -73,6 +74,8 @@ const ALL: [&Fault; 23] = [
     &network::HEAD_OF_LINE,
     &broker::RECOMPRESSION,
     &disk::XFS_LOG,
+    &stops::FS_FROZEN,
+    &stops::FS_FROZEN_XFS,
     &network::TWO_CAUSES,
     &disk::QUIET,
 ];

@@ -24,6 +24,8 @@ causes! {
     FastCommit = "fast-commit",
     /// A file change waited for space in the XFS log.
     XfsLogSpace = "xfs-log-space",
+    /// Somebody had frozen the file system, as snapshots do, and writes waited until it was thawed.
+    FsFrozen = "fs-frozen",
     /// An operation waited for an XFS inode that another thread was reading or writing.
     XfsInodeLock = "xfs-inode-lock",
     /// The append waited for the partition's log lock, or another lock that it needs, held by another thread.

@@ -151,7 +151,8 @@ row! {
         start: Nanos as "start_ns",
         /// Its return.
         end: Nanos as "end_ns" => latency: Nanos as "latency_ns" "From start to end.",
-        /// The function (`btrfs_commit_transaction`, `ext4_fc_commit`, `xfs_log_force`).
+        /// The function (`btrfs_commit_transaction`, `ext4_fc_commit`, `xfs_log_force`). `freeze_super` lasts from its entry
+        /// until the file system was thawed again.
         function: Arc<str>,
         /// The device of the file system, where it is known.
         device: Option<Device>,

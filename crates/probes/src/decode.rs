@@ -351,7 +351,7 @@ macro_rules! span_functions {
 span_functions! {
     ext4_fc_commit xlog_grant_head_wait xlog_sync btrfs_commit_transaction ext4_file_write_iter ext4_sync_file
     ext4_dirty_inode jbd2_log_wait_commit xfs_file_write_iter xfs_file_fsync xfs_log_force xfs_log_force_seq
-    btrfs_file_write_iter btrfs_sync_file
+    btrfs_file_write_iter btrfs_sync_file freeze_super
 }
 
 /// The outermost function of a file system that is more than its threads' loop.

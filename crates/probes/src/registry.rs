@@ -355,6 +355,15 @@ purposes! {
         &[Need::Btf, Need::Typed("btrfs/btrfs_transaction_commit")],
         &[(When::Always, &["btrfs_transaction_commit"])],
     ).requires(&[Purpose::KernelStacks]);
+    /// Freezes of file systems, until they are thawed.
+    // The ioctls alone do not show those of device mapper's snapshots.
+    FsFreezes = "fs-freezes": Declaration {
+        functions: functions![freeze_super, thaw_super].functions,
+        ..tracepoints![
+            ioctl_enter() on "syscalls/sys_enter_ioctl",
+            ioctl_exit() on "syscalls/sys_exit_ioctl",
+        ]
+    }.needs(&[Need::Btf]);
     /// Calls on its TCP connections, closed windows and windows that do not scale.
     // Most calls on sockets are calls on files too.
     SocketOps = "socket-ops":

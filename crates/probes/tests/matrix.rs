@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use model::{Event as Row, FileOpKind, KernelSpan, OffCpu};
 use probes::{Event, Facts, FileOp, Mechanism, Plan, Probes, Purpose, Target};
-use scene::{FileSystem, Making};
+use scene::{FileSystem, Freeze, Making};
 use watched::Watch;
 
 /// The smallest that its `mkfs` makes is 300 MiB.
@@ -33,7 +33,7 @@ const XFS: Making<'static> =
     Making { kind: "xfs", arguments: &["-q", "-f"], bytes: 320 << 20, options: "loop" };
 const GIVE_UP: Duration = Duration::from_secs(60);
 /// What must be seen by every plan, on every kernel since 5.10, once ext4 and XFS are mounted.
-const ALWAYS: [Purpose; 16] = [
+const ALWAYS: [Purpose; 17] = [
     Purpose::FileWrites,
     Purpose::FileReads,
     Purpose::FileTransfers,
@@ -50,6 +50,7 @@ const ALWAYS: [Purpose; 16] = [
     Purpose::BlockIo,
     Purpose::BlockQueue,
     Purpose::XfsLogGrants,
+    Purpose::FsFreezes,
 ];
 
 #[test]
@@ -66,6 +67,8 @@ fn every_plan_reports_the_workload() {
         let mut watched = Watch::new(&plan);
         check_file_system(&mut watched, &ext4, "ext4");
         check_file_system(&mut watched, &xfs, "xfs");
+        check_freeze(&mut watched, &ext4);
+        check_freeze(&mut watched, &xfs);
         let losses = watched.probes.losses();
         assert!(!losses.any_event(), "{losses:?}");
         tried.push(name);
@@ -138,6 +141,17 @@ impl Watch {
             .collect()
     }
 
+    fn freezes(&self, device: (u32, u32)) -> Vec<&KernelSpan> {
+        let freezes = self.events.iter().filter_map(|event| match event {
+            Event::Row(Row::KernelSpan(span)) if &*span.function == "freeze_super" => Some(&**span),
+            _ => None,
+        });
+        let of_device = |span: &&KernelSpan| {
+            span.device.as_ref().is_some_and(|found| (found.major, found.minor) == device)
+        };
+        freezes.filter(of_device).collect()
+    }
+
     fn commits(&self, device: (u32, u32)) -> usize {
         let of_device = |event: &&Event| matches!(event, Event::Row(Row::JournalCommit(it)) if (it.device.major, it.device.minor) == device);
         self.events.iter().filter(of_device).count()
@@ -189,6 +203,22 @@ fn check_file_system(watched: &mut Watch, file_system: &FileSystem, kind: &str) 
     if watched.probes.plan().uses(Purpose::Ext4Functions) {
         check_functions(watched, of_file, kind);
     }
+}
+
+/// A freeze is one call from its entry to the thaw's return, by whom it was frozen; one that is refused is none.
+fn check_freeze(watched: &mut Watch, file_system: &FileSystem) {
+    let device = file_system.device();
+    let frozen = Freeze::new(file_system);
+    let refused = Freeze::attempt(file_system).err().expect("frozen twice");
+    assert_eq!(refused.raw_os_error(), Some(libc::EBUSY));
+    let frozen_ns = scene::monotonic_ns();
+    std::thread::sleep(Duration::from_millis(20));
+    let thawed_ns = scene::monotonic_ns();
+    drop(frozen);
+    watched.until("thaw", |seen| seen.freezes(device).len() == 1);
+    let freeze = watched.freezes(device)[0];
+    assert_eq!(freeze.tid, scene::current_tid(), "{freeze:?}");
+    assert!((freeze.start.0 as u64) < frozen_ns && freeze.end.0 as u64 >= thawed_ns, "{freeze:?}");
 }
 
 fn check_ops(watched: &Watch, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {

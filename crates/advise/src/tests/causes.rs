@@ -82,6 +82,17 @@ fn fast_commit_is_silent_where_it_cost_nothing() {
 }
 
 #[test]
+fn fs_frozen_fires_where_it_cost_something() {
+    let finding = fires_on(rule("fs-frozen"), Cause::FsFrozen);
+    assert!(finding.changes[0].setting.contains("fsfreeze"));
+}
+
+#[test]
+fn fs_frozen_is_silent_where_it_cost_nothing() {
+    rests_without(rule("fs-frozen"), Cause::FsFrozen);
+}
+
+#[test]
 fn gc_pause_fires_where_it_cost_something() {
     let finding = fires_on(rule("gc-pause"), Cause::GcPause);
     assert_eq!((&*finding.changes[0].old, &*finding.changes[2].old), ("not set", "G1GC"));

@@ -86,10 +86,11 @@ fn of_interval(window: &Window, interval: &OffCpu, function: &str, time: Nanos) 
 }
 
 /// The function that it waited in; none where it waited for a CPU only, or no stack was taken, or it waits there for what
-/// another thread or a client has for it, as it does while it is idle.
+/// another thread or a client has for it, as it does while it is idle, or that it was stopped.
 fn function_of(interval: &OffCpu) -> Option<&str> {
-    let function = kernel_stack::telling_frame(&interval.stack);
+    let (wait, function) = kernel_stack::read(&interval.stack);
     let is_kernels = !function.is_empty() && !kernel_stack::is_of_user_space(&interval.stack);
+    let is_kernels = is_kernels && wait != Wait::Stopped;
     (!interval.preempted && is_kernels).then_some(function)
 }
 

@@ -1,4 +1,4 @@
-//! Journals and logs of file systems: `journal-commit`, `fast-commit`, `xfs-log-space`.
+//! Journals and logs of file systems: `journal-commit`, `fast-commit`, `xfs-log-space`; and their freezes: `fs-frozen`.
 //!
 //! A wait is joined with a jbd2 commit by the transaction: a handle that had to wait, for the whole journal or for one
 //! buffer, waited for the transaction before the one it then joined (`start_this_handle`, `do_get_write_access` in
@@ -8,14 +8,22 @@
 //!
 //! A fast commit is `ext4_fc_commit`: the thread's own in an fsync, another's in `jbd2_fc_begin_commit`
 //! (fs/jbd2/journal.c). It raises the journal's barrier (`jbd2_journal_lock_updates`), but so do few and rare others, such
-//! as a file system that is frozen: there, a call of `ext4_fc_commit` must have gone on for most of the wait.
+//! as a file system that is frozen (`ext4_freeze`): there, a freeze or a call of `ext4_fc_commit` must have gone on for most of
+//! the wait.
+//!
+//! A frozen file system stops writers from `freeze_super`'s first steps on, while it still writes back what is dirty, and
+//! lets them go on at the end of `thaw_super` (fs/super.c). A freeze that was not seen, as that of a device mapper's snapshot
+//! where no functions can be hooked, is known by the writers' stacks; all that wait in it are let go together.
 
-use model::{Cause, CommitPhases, Confidence, Evidence, EvidenceKind, JournalCommit, KernelSpan, Nanos};
+use model::{
+    Cause, CommitPhases, Confidence, Evidence, EvidenceKind, JournalCommit, KernelSpan, Nanos, Waker,
+};
 
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::device::io_evidence;
 use crate::causes::spec::{Scope, causes, change};
-use crate::time::Span;
+use crate::kernel_stack::{self, Wait, is_named};
+use crate::time::{Span, TimeSpan};
 use crate::waits::OperationWaits;
 use crate::window::Window;
 use crate::window::trouble::{LOG_GRANT, Trouble};
@@ -74,6 +82,27 @@ causes! {
             change("location of XFS's log (-l logdev=, mount -o logdev=)", "internal", "a separate device"),
         ],
         risk: "both need a new file system; recovery after a crash reads a larger log",
+    }
+
+    FsFrozen: Root in Writes, changed in FileSystem {
+        event: "freeze{s} of the file system on {place}",
+        needs: "an off-CPU stack in sb_start_write or one of its siblings; exact with a freeze of the same device that took most of the wait",
+        root_evidence: &[EvidenceKind::Kernel, EvidenceKind::FileOp],
+        proof: "the freeze itself (fs-freezes)",
+        advice: &[
+            "something froze the log dirs' file system, as a snapshot does (fsfreeze, LVM, a hypervisor's guest agent, Velero's hooks): keep it frozen only around the call that takes the snapshot, at a quiet hour, on one broker at a time",
+            "snapshot the disk of a broker that leads no partitions, or take none: replication keeps what was acknowledged",
+        ],
+        source: "fs/super.c, freeze_super: writers wait from its first steps until thaw_super. fsfreeze(8); lvcreate(8) and \
+                 qemu-guest-agent freeze a file system before they snapshot its device",
+        look_at: ", and freeze_super in `brokerscope kernel`",
+        changes: &[change(
+            "what freezes the log dirs' file system (fsfreeze, LVM snapshots, guest agents, backup hooks)",
+            "named by the evidence",
+            "only around the call that takes the snapshot; one broker at a time, at a quiet hour",
+        )],
+        effect: "; a shorter freeze costs as much less",
+        risk: "a snapshot without a freeze holds what a crash would leave: the journal is replayed, and Kafka recovers its newest segments",
     }
 }
 
@@ -143,8 +172,52 @@ pub(crate) fn fast_commit(window: &Window, waits: &OperationWaits<'_>) -> CauseC
     behind_fast_commit(waits, call, joined)
 }
 
-/// The fast commit that had the journal's barrier; none where it was somebody else's.
+/// From a freeze's entry to the return of the thaw.
+const FREEZE: &str = "freeze_super";
+/// What lets writers go on.
+const THAW: &str = "thaw_super*";
+
+pub(crate) fn fs_frozen(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
+    if let Some(freeze) = freeze_during(window, waits) {
+        return behind_freeze(waits, freeze, waits.best_confidence());
+    }
+    let key = format!("{}:unseen:{}", waits.op.device, frozen_since(window, waits.span()).0);
+    let thaws = |waker: &&Waker| kernel_stack::frames(&waker.stack).any(|frame| is_named(frame, THAW));
+    let thawed = waits.released_by().filter(thaws).map(|waker| {
+        let text = format!("thawed by {} ({})", waker.thread, waker.tid);
+        evidence(EvidenceKind::Kernel, waits, text).of_thread(waker.tid, &waker.thread)
+    });
+    CauseCandidate::of_waits(Cause::FsFrozen, key, waits.strong(), waits).with(thawed)
+}
+
+/// The freeze that a wait was in.
+fn freeze_during<'w>(window: &'w Window, waits: &OperationWaits<'_>) -> Option<&'w KernelSpan> {
+    let span = waits.span();
+    let freezes = calls_of(window, waits, FREEZE).filter(|freeze| span.is_most(freeze.overlap(span)));
+    freezes.min_by_key(|freeze| freeze.start)
+}
+
+fn behind_freeze(waits: &OperationWaits<'_>, freeze: &KernelSpan, joined: Confidence) -> CauseCandidate {
+    let device = &waits.op.device;
+    let (thread, tid, time) = (&freeze.thread, freeze.tid, freeze.latency());
+    let text = format!("the file system on {device} was frozen by {thread} ({tid}) for {time}");
+    let seen = evidence(EvidenceKind::Kernel, freeze, text).of_thread(tid, thread);
+    let key = format!("{device}:{}", freeze.start.0);
+    CauseCandidate::of_waits(Cause::FsFrozen, key, joined, waits).with([seen])
+}
+
+/// When the first of those began to wait that a freeze held up at once.
+fn frozen_since(window: &Window, span: TimeSpan) -> Nanos {
+    let meanwhile = window.off_cpu.all().flat_map(|intervals| intervals.overlapping(span));
+    let frozen = meanwhile.filter(|interval| kernel_stack::classify(interval) == Wait::Frozen);
+    frozen.map(|interval| interval.start).fold(span.start, Nanos::min)
+}
+
+/// The freeze or the fast commit that had the journal's barrier; none where it was somebody else's.
 pub(crate) fn journal_barrier(window: &Window, waits: &OperationWaits<'_>) -> Option<CauseCandidate> {
+    if let Some(freeze) = freeze_during(window, waits) {
+        return Some(behind_freeze(waits, freeze, waits.strong()));
+    }
     let span = waits.span();
     let calls = calls_of(window, waits, FAST_COMMIT).filter(|call| span.is_most(call.overlap(span)));
     // Others that wanted to commit meanwhile waited for it in the same function.

@@ -117,6 +117,7 @@ fn cause_of_waits(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> 
     match waits.kind {
         Wait::Journal => Some(file_system::journal_commit(window, waits)),
         Wait::FastCommit => Some(file_system::fast_commit(window, waits)),
+        Wait::Frozen => Some(file_system::fs_frozen(window, waits)),
         Wait::JournalBarrier => file_system::journal_barrier(window, waits),
         Wait::DirtyPages => Some(memory::dirty_throttling(window, waits)),
         Wait::Reclaim => Some(memory::memory_reclaim(window, waits)),
@@ -129,8 +130,14 @@ fn cause_of_waits(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> 
         Wait::Device | Wait::Writeback | Wait::XfsLogForce | Wait::Checkpoint => {
             device::slow_device(window, waits)
         }
-        // Waits that stand for no cause, and pass for no other: `blocked` says where they were.
-        Wait::InodeLock | Wait::BtrfsTransaction | Wait::DeviceQueue | Wait::Network | Wait::Other => None,
+        // Waits that stand for no cause, and pass for no other: `blocked` says where they were. A stopped thread is
+        // explained by its process's stop.
+        Wait::InodeLock
+        | Wait::BtrfsTransaction
+        | Wait::DeviceQueue
+        | Wait::Stopped
+        | Wait::Network
+        | Wait::Other => None,
     }
 }
 

@@ -43,9 +43,35 @@ const INODE_LOCKERS: &str = "ext4_file_* ext4_buffered_write_iter ext4_dio_* ext
     lock_rename* lock_two_directories do_unlinkat filename_unlinkat do_renameat2 do_truncate \
     notify_change open_last_lookups path_openat filename_create";
 
+/// How a writer asks whether the file system is frozen: `sb_start_write` and its siblings (include/linux/fs/super.h), which
+/// mostly leave no frame.
+const ASKS_FREEZER: &str = "percpu_rwsem_wait __percpu_down_read percpu_down_read";
+
+/// Who asks. Others take locks of this kind too: of cgroups, of a file's leases, of ext4's write-back.
+const FREEZABLE: &str = "vfs_write vfs_writev do_writev do_pwritev vfs_iter_write vfs_iocb_iter_write do_iter_write \
+    do_sendfile __do_sendfile splice_file_range_actor iter_file_splice_write vfs_fallocate \
+    vfs_copy_file_range do_sys_ftruncate ksys_ftruncate do_ftruncate vfs_truncate path_openat \
+    open_last_lookups file_update_time ext4_page_mkwrite ext4_evict_inode filemap_page_mkwrite \
+    block_page_mkwrite btrfs_page_mkwrite xfs_filemap_page_mkwrite xfs_write_fault* \
+    __xfs_filemap_fault* xfs_trans_alloc* start_transaction do_page_mkwrite \
+    io_write aio_write";
+
 /// Taken apart once.
 pub(crate) static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     vec![
+        // kernel/signal.c, kernel/freezer.c, kernel/exit.c: on the way back from any call.
+        rule(
+            Wait::Stopped,
+            "do_signal_stop ptrace_stop do_freezer_trap __refrigerator do_jobctl_trap coredump_task_exit",
+        ),
+        Rule {
+            within: names(ASKS_FREEZER),
+            ..rule(
+                Wait::Frozen,
+                "sb_start_write __sb_start_write sb_start_pagefault sb_start_intwrite mnt_want_write*",
+            )
+        },
+        Rule { called_by: names(FREEZABLE), ..rule(Wait::Frozen, ASKS_FREEZER) },
         // mm/page-writeback.c; the first is static with one caller and may be inlined.
         rule(
             Wait::DirtyPages,

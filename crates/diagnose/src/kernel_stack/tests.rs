@@ -212,6 +212,54 @@ const STACKS: &[(&str, Wait, &str)] = &[
         Wait::Network,
         "sk_stream_wait_memory",
     ),
+    // A write of Linux 5.10, of ext4 and XFS from 6.1 on, a store into a mapped index, an open that creates.
+    (
+        "ksys_write;vfs_write;__sb_start_write;__percpu_down_read;percpu_rwsem_wait;schedule;__schedule",
+        Wait::Frozen,
+        "__sb_start_write",
+    ),
+    (
+        "do_syscall_64;ksys_write;vfs_write;__percpu_down_read;percpu_rwsem_wait;schedule;__schedule",
+        Wait::Frozen,
+        "vfs_write",
+    ),
+    (
+        "asm_exc_page_fault;do_user_addr_fault;handle_mm_fault;do_fault;do_page_mkwrite;ext4_page_mkwrite;__percpu_down_read.part.0;percpu_rwsem_wait;schedule",
+        Wait::Frozen,
+        "ext4_page_mkwrite",
+    ),
+    (
+        "xfs_file_write_iter;xfs_vn_update_time;xfs_trans_alloc;__percpu_down_read;percpu_rwsem_wait;schedule",
+        Wait::Frozen,
+        "xfs_trans_alloc",
+    ),
+    (
+        "do_sys_openat2;do_filp_open;path_openat;mnt_want_write;__percpu_down_read;percpu_rwsem_wait;schedule",
+        Wait::Frozen,
+        "mnt_want_write",
+    ),
+    // The same kind of lock, of others: ext4's write-back, a cgroup's, a file's leases.
+    (
+        "ext4_file_write_iter;ext4_writepages;ext4_writepages_down_read;percpu_down_read;percpu_rwsem_wait;schedule",
+        Wait::Other,
+        "percpu_rwsem_wait",
+    ),
+    (
+        "kernel_clone;copy_process;cgroup_can_fork;percpu_rwsem_wait;schedule",
+        Wait::Other,
+        "percpu_rwsem_wait",
+    ),
+    (
+        "exit_to_user_mode_loop;arch_do_signal_or_restart;get_signal;do_signal_stop;schedule;__schedule",
+        Wait::Stopped,
+        "do_signal_stop",
+    ),
+    (
+        "do_syscall_64;syscall_exit_to_user_mode;get_signal;__refrigerator;io_schedule;schedule",
+        Wait::Stopped,
+        "__refrigerator",
+    ),
+    ("get_signal;do_freezer_trap;schedule;__schedule", Wait::Stopped, "do_freezer_trap"),
     (
         "ext4_create;mutex_lock;__mutex_lock.isra.0;schedule_preempt_disabled;schedule",
         Wait::Other,

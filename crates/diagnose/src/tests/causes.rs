@@ -102,6 +102,81 @@ fn a_wait_for_the_journals_barrier_is_a_fast_commits_only_where_one_went_on() {
     assert_eq!(found(waited(BARRIER)).0, Cause::KernelWait);
 }
 
+/// Waits for a frozen file system, of an append and of the store into a mapped index right after it.
+const FROZEN: &str = "ksys_write;vfs_write;__percpu_down_read;percpu_rwsem_wait;schedule";
+const FROZEN_INDEX: &str = "asm_exc_page_fault;do_page_mkwrite;ext4_page_mkwrite;percpu_rwsem_wait;schedule";
+
+fn freeze(device: Device, start: i64, end: i64) -> Event {
+    let Event::KernelSpan(mut freeze) = span("freeze_super", 4711, device, start, end) else {
+        unreachable!()
+    };
+    freeze.thread = "fsfreeze".into();
+    Event::KernelSpan(freeze)
+}
+
+#[test]
+fn writers_of_a_frozen_file_system_wait_for_who_froze_it() {
+    let with_freeze = |freeze| found(with(waited(FROZEN), [freeze]));
+    assert_eq!(with_freeze(freeze(device(), 1_001, 1_149)), (Cause::FsFrozen, Confidence::Exact));
+    assert_eq!(with_freeze(freeze(elsewhere(), 1_001, 1_149)), (Cause::FsFrozen, Confidence::Strong));
+    assert_eq!(with_freeze(freeze(device(), 1_001, 1_040)), (Cause::FsFrozen, Confidence::Strong));
+    assert_eq!(found(waited(FROZEN)), (Cause::FsFrozen, Confidence::Strong));
+    let verdict = first(with(waited(FROZEN), [freeze(device(), 1_001, 1_149)]));
+    let said = "the file system on loop0 was frozen by fsfreeze (4711) for 148 ms";
+    assert!(verdict.evidence.iter().any(|seen| &*seen.text == said), "{:#?}", verdict.evidence);
+    let other = first(with(waited(FROZEN), [freeze(elsewhere(), 1_001, 1_149)]));
+    assert!(!other.evidence.iter().any(|seen| seen.text.contains("fsfreeze")), "{:#?}", other.evidence);
+    // Who is not held up by it is not slow because of it.
+    let elsewhere = found(with(waited(JOURNAL_STACK), [freeze(device(), 1_001, 1_149)]));
+    assert_eq!(elsewhere.0, Cause::JournalCommit);
+}
+
+#[test]
+fn a_freeze_has_the_journals_barrier_while_it_writes_back() {
+    let with_freeze = |device| found(with(waited(BARRIER), [freeze(device, 1_001, 1_149)]));
+    assert_eq!(with_freeze(device()), (Cause::FsFrozen, Confidence::Strong));
+    assert_eq!(with_freeze(elsewhere()).0, Cause::KernelWait);
+}
+
+/// Five producers, of which each is held up in its append or right after it.
+fn five_frozen() -> Vec<Event> {
+    let of = |tid: u32| {
+        let at = 1_000 + i64::from(tid) * 10;
+        let (stack, end) = if tid == 5 { (FROZEN_INDEX, at + 2) } else { (FROZEN, 1_453) };
+        [
+            off_cpu(tid, ms(at + 2), ms(1_453), stack),
+            op(append(tid, tid as i32, ms(at + 1), ms(end), tid)),
+            asked(request(tid as i32, tid as i32, at, 1_454, tid)),
+        ]
+    };
+    (1..=5).flat_map(of).collect()
+}
+
+#[test]
+fn one_freeze_is_one_root_whether_or_not_it_was_seen() {
+    let (verdicts, summary) = run(with(five_frozen(), [freeze(device(), 1_000, 1_453)]));
+    assert!(verdicts.iter().all(|verdict| verdict.cause == Cause::FsFrozen), "{verdicts:#?}");
+    let exact = verdicts.iter().filter(|verdict| verdict.confidence == Confidence::Exact);
+    assert_eq!((verdicts.len(), exact.count(), summary.by_root.len()), (5, 4, 1));
+    let (verdicts, summary) = run(five_frozen());
+    assert!(verdicts.iter().all(|verdict| verdict.cause == Cause::FsFrozen), "{verdicts:#?}");
+    assert_eq!((verdicts.len(), summary.by_root.len()), (5, 1));
+}
+
+#[test]
+fn who_thawed_is_told_where_the_freeze_was_not_seen() {
+    let thawed_by = |stack: &str| {
+        let Event::OffCpu(mut wait) = off_cpu(7, ms(1_002), ms(1_149), FROZEN) else { unreachable!() };
+        let waker = Waker { tid: 4711, thread: "lvcreate".into(), stack: stack.into() };
+        (wait.woken, wait.waker) = (Some(ms(1_148)), Some(waker));
+        let mut events = waited(FROZEN);
+        events[0] = Event::OffCpu(wait);
+        first(events).evidence.iter().any(|seen| &*seen.text == "thawed by lvcreate (4711)")
+    };
+    assert!(thawed_by("dev_suspend;thaw_bdev;thaw_super;percpu_up_write;try_to_wake_up"));
+    assert!(!thawed_by("do_exit;percpu_up_write;try_to_wake_up"));
+}
+
 #[test]
 fn one_fast_commit_is_one_root() {
     let other = [

@@ -335,6 +335,10 @@ enum span_function {
 	xfs_log_force_seq,
 	btrfs_file_write_iter,
 	btrfs_sync_file,
+	/* until the file system is thawed again */
+	freeze_super,
+	/* ends the freeze; not reported by itself */
+	thaw_super,
 	/* reported as reclaim_event */
 	direct_reclaim,
 };

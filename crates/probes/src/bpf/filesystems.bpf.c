@@ -109,6 +109,117 @@ int BPF_PROG(btrfs_transaction_commit, struct btrfs_fs_info *fs)
 }
 
 /*
+ * Frozen file systems: from the entry of freeze_super, which stops writers first and then writes back what is dirty, to the
+ * return of thaw_super (fs/super.c). By these functions, for all their callers (the ioctls, device mapper, a suspend); where
+ * no functions can be hooked, by the ioctls FIFREEZE and FITHAW alone.
+ */
+
+/* include/uapi/linux/fs.h */
+#define FIFREEZE 0xc0045877
+#define FITHAW 0xc0045878
+
+/* By device: a file system is frozen once at a time. One whose freeze failed stays until the next. */
+BPF_MAP(freezes, HASH, __u32, struct kernel_span_event, 256);
+
+/* How many threads are in a thaw: as long as none is, no return of an ioctl need be looked up. */
+static __u32 thaws;
+
+/* SB_UNFROZEN is 0: who comes to a file system that is frozen already, or being so, is refused or counted. */
+static __always_inline int freeze_begins(struct super_block *super, __u8 source)
+{
+	__u32 device = BPF_CORE_READ(super, s_dev);
+	struct kernel_span_event freeze;
+
+	if (!device || BPF_CORE_READ(super, s_writers.frozen))
+		return 0;
+	freeze = span_of_current(freeze_super, source, device);
+	freeze.start_ns = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&freezes, &device, &freeze, BPF_ANY))
+		count_lost(LOST_MAP_FULL);
+	return 0;
+}
+
+/* The file system may be gone when its thaw returns: which it is, is kept by thread. */
+static __always_inline int thaw_begins(struct super_block *super)
+{
+	__u32 device = BPF_CORE_READ(super, s_dev);
+
+	if (!bpf_map_lookup_elem(&freezes, &device))
+		return 0;
+	__sync_fetch_and_add(&thaws, 1);
+	return span_enter(thaw_super, device);
+}
+
+static __always_inline int thaw_ends(void)
+{
+	struct kernel_span_event *freeze;
+	struct span_start thaw;
+
+	if (!thaws || !take_span(thaw_super, &thaw))
+		return 0;
+	__sync_fetch_and_add(&thaws, -1);
+	freeze = bpf_map_lookup_elem(&freezes, &thaw.device);
+	if (!freeze)
+		return 0;
+	freeze->end_ns = bpf_ktime_get_ns();
+	emit(freeze, sizeof(*freeze));
+	bpf_map_delete_elem(&freezes, &thaw.device);
+	return 0;
+}
+
+SEC("fentry/freeze_super")
+int BPF_PROG(freeze_super_enter, struct super_block *super)
+{
+	return freeze_begins(super, SPAN_BY_FUNCTION);
+}
+
+/* One that failed. */
+SEC("fexit/freeze_super")
+int BPF_PROG(freeze_super_leave, struct super_block *super)
+{
+	__u32 device = BPF_CORE_READ(super, s_dev);
+
+	if (!BPF_CORE_READ(super, s_writers.frozen))
+		bpf_map_delete_elem(&freezes, &device);
+	return 0;
+}
+
+SEC("fentry/thaw_super")
+int BPF_PROG(thaw_super_enter, struct super_block *super)
+{
+	return thaw_begins(super);
+}
+
+SEC("fexit/thaw_super")
+int BPF_PROG(thaw_super_leave)
+{
+	return thaw_ends();
+}
+
+static __always_inline struct super_block *super_of_fd(__u32 fd)
+{
+	struct file *file = open_file(fd);
+
+	return BPF_CORE_READ(file, f_inode, i_sb);
+}
+
+SEC("tracepoint/syscalls/sys_enter_ioctl")
+int ioctl_enter(struct syscall_enter *ctx)
+{
+	__u32 command = ctx->args[1];
+
+	if (command == FIFREEZE)
+		return freeze_begins(super_of_fd(ctx->args[0]), SPAN_BY_TRACEPOINTS);
+	return command == FITHAW ? thaw_begins(super_of_fd(ctx->args[0])) : 0;
+}
+
+SEC("tracepoint/syscalls/sys_exit_ioctl")
+int ioctl_exit(void *ctx)
+{
+	return thaw_ends();
+}
+
+/*
  * File-system functions whose entry and return are hooked where the kernel allows fentry: exact lengths, which
  * off-CPU stacks give only in part. One pair of programs a function, `NAME_enter` and `NAME_leave`; loaded only
  * if the plan names them, for most are in modules that need not be there. Calls that can hold up others are

@@ -53,10 +53,16 @@ struct file_system_type {
 	const char *name;
 };
 
+/* an int before 6.6 */
+struct sb_writers {
+	unsigned short frozen;
+};
+
 struct super_block {
 	__u32 s_dev;
 	unsigned long s_magic;
 	struct file_system_type *s_type;
+	struct sb_writers s_writers;
 };
 
 struct inode {

@@ -118,6 +118,7 @@ fn without_btf_the_journal_and_the_disk_remain() {
             Purpose::JournalHandles,
             Purpose::BlockQueue,
             Purpose::BtrfsCommits,
+            Purpose::FsFreezes,
             Purpose::SocketOps,
             Purpose::TcpRetransmits,
             Purpose::KernelThreads
@@ -164,6 +165,7 @@ fn where_ids_cannot_be_translated_what_needs_no_process_remains() {
         Purpose::FastCommits,
         Purpose::XfsLogGrants,
         Purpose::XfsLogWrites,
+        Purpose::FsFreezes,
     ] {
         assert!(!lost.contains(&purpose), "{purpose:?}");
     }

@@ -124,11 +124,15 @@ pub(crate) struct Freeze(File);
 
 impl Freeze {
     pub(crate) fn new(file_system: &FileSystem) -> Self {
-        let root = File::open(file_system.path()).unwrap();
+        Self::attempt(file_system).unwrap()
+    }
+
+    /// An error where the kernel refuses it, as of one that is frozen already.
+    pub(crate) fn attempt(file_system: &FileSystem) -> io::Result<Self> {
+        let root = File::open(file_system.path())?;
         // SAFETY: the request's argument is ignored.
         let result = unsafe { libc::ioctl(root.as_raw_fd(), FIFREEZE as _, 0) };
-        assert_eq!(result, 0, "{}", io::Error::last_os_error());
-        Self(root)
+        if result == 0 { Ok(Self(root)) } else { Err(io::Error::last_os_error()) }
     }
 }
 
