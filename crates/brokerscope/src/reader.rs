@@ -16,14 +16,21 @@ use crate::output::Pace;
 pub(crate) struct Input {
     /// The broker's log dirs.
     pub(crate) log_dirs: Vec<PathBuf>,
-    /// Whether threads off the CPU were watched.
-    pub(crate) off_cpu: bool,
+    /// What was watched, and what was not.
+    pub(crate) plan: Vec<(String, String)>,
     /// Whether rows are waited for.
     pub(crate) pace: Pace,
     /// How long a recording lasted, where it says so.
     pub(crate) span: Option<Nanos>,
     /// Whether a recorder left out on purpose what was not near anything slow.
     pub(crate) partial: bool,
+}
+
+impl Input {
+    /// Whether something was watched.
+    pub(crate) fn sees(&self, purpose: &str) -> bool {
+        plan::sees(&self.plan, purpose)
+    }
 }
 
 /// Makes something of events.
@@ -53,7 +60,7 @@ pub(crate) fn read<R: Reader>(
     let mut recording = open_tables(directory, tables, &options)?;
     let mut reader = start(&Input {
         log_dirs: scope.target.log_dirs_or(&recording.log_dirs()),
-        off_cpu: plan::sees(recording.plan(), plan::OFF_CPU),
+        plan: recording.plan().to_vec(),
         pace: Pace::AllThere,
         span: recording.span(),
         partial: recording.partial_from().is_some(),
@@ -86,7 +93,7 @@ mod live {
     use report::quantity::{format_count, format_count_of};
     use watch::{Jfr, WatchSummary};
 
-    use super::{Event, EventSource as _, Input, Pace, Reader, drive, plan};
+    use super::{Event, EventSource as _, Input, Pace, Reader, drive};
     use crate::args::{Scope, Source};
 
     /// The longest wait for an event.
@@ -118,7 +125,7 @@ mod live {
         }
         let mut reader = start(&Input {
             log_dirs: scope.target.log_dirs_or(&live.broker.log_dirs),
-            off_cpu: plan::sees(live.plan(), plan::OFF_CPU),
+            plan: live.plan().to_vec(),
             pace: Pace::AsTheyCome,
             span: None,
             partial: false,

@@ -13,8 +13,8 @@ use crate::args::Filter;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filter")]
 pub(crate) struct Selection {
-    /// Show only this client: its client id (`*` at an end for any more, as in app-*), its address, or
-    /// address:port (repeatable).
+    /// Show only this client: its client id (`*` at the beginning, the end or both stands for anything, as in
+    /// app-*), its address, or address:port (repeatable).
     #[arg(id = "client", long, value_name = "CLIENT")]
     pub(crate) clients: Vec<Client>,
     /// Show only requests with an error code, and those that could not be read or were not answered.

@@ -127,6 +127,58 @@ fn a_summary_and_files_add_up_to_the_rows() {
 }
 
 #[test]
+fn help_says_what_a_pattern_may_be() {
+    for (command, flag) in [("kernel", "--function"), ("requests", "--client")] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_brokerscope")).args([command, "--help"]).output().unwrap();
+        let help = String::from_utf8(output.stdout).unwrap();
+        let (_, of_flag) = help.split_once(flag).unwrap();
+        let of_flag = of_flag.split("\n      --").next().unwrap();
+        let of_flag = of_flag.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(of_flag.contains("`*` at the beginning, the end or both"), "{command} {flag}: {of_flag}");
+    }
+    let ends = rows("kernel", &["--function", "*_transaction"]);
+    assert!(!ends.is_empty());
+    assert!(ends.iter().all(|call| call["function"] == "jbd2_journal_commit_transaction"), "{ends:?}");
+}
+
+/// The sample's recorder watched writes and block requests, and knew no inodes of these.
+#[test]
+fn what_was_not_watched_is_not_known() {
+    let files = rows("files", &[]);
+    for row in &files {
+        for field in ["reads", "read_bytes", "sent_bytes", "disk_reads", "fsyncs", "faults", "other_ops"] {
+            assert!(row[field].is_null(), "{field}: {row}");
+        }
+        assert!(row["block_reads"].is_null() && row["block_written_bytes"].is_null(), "{row}");
+        assert!(number(row, "writes") > 0 && number(row, "errors") == 0, "{row}");
+    }
+    let sums = text("files", &["--format", "json"]);
+    let sums: Value = serde_json::from_str(sums.lines().last().unwrap()).unwrap();
+    for field in ["from_device_bytes", "from_cache_bytes", "to_connections_bytes"] {
+        assert!(sums[field].is_null(), "{field}: {sums}");
+    }
+    let table = text("files", &["--by", "kind"]);
+    assert!(table.starts_with("over 21.4 s: writes 54 MB/min; reads were not watched\n"), "{table}");
+    let heading = table.lines().find(|line| line.contains("FSYNCS")).unwrap();
+    let names: Vec<&str> = heading.split_whitespace().collect();
+    let of_logs = table.lines().find(|line| line.ends_with("  log")).unwrap();
+    // A size is two words.
+    let of_logs = of_logs.replace(" MiB", "_MiB").replace(" s ", "_s ");
+    let unknown: Vec<&str> = names
+        .iter()
+        .zip(of_logs.split_whitespace())
+        .filter(|(_, cell)| *cell == "-")
+        .map(|(name, _)| *name)
+        .collect();
+    assert_eq!(
+        unknown,
+        ["READS", "CACHED", "DISK_READS", "DISK", "FSYNCS", "BLOCK_IOS", "BLOCK"],
+        "{heading}\n{of_logs}"
+    );
+}
+
+#[test]
 fn commits_and_the_calls_behind_them_stand_side_by_side() {
     let calls = rows("kernel", &["--slower-than", "100ms"]);
     assert!(calls.is_sorted_by_key(|call| number(call, "start_ns")));

@@ -4,6 +4,7 @@
 mod device_load;
 pub(crate) mod egress;
 mod output;
+mod watched;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use model::{
 pub use device_load::DeviceLoad;
 pub use egress::ReadsWithoutEgress;
 pub use output::write;
+pub use watched::{FilePurpose, WatchedPurposes};
 
 use crate::bounded_map::BoundedMap;
 use device_load::DeviceLoads;
@@ -75,6 +77,8 @@ pub struct Files {
     /// The same operations and requests by kind of file, also where other groups were asked for.
     kinds: BTreeMap<&'static str, Traffic>,
     loads: DeviceLoads,
+    /// Whether a block request named the file whose pages it holds.
+    knows_inodes: bool,
     /// What the broker wrote to connections; none where no operation on them was seen.
     sent_bytes: Option<u64>,
 }
@@ -88,6 +92,8 @@ pub struct Interval {
     pub rated_iops: Option<u64>,
     /// Whether some operations were left out on purpose: then sums are no measure of what the broker did.
     pub partial: bool,
+    /// What was watched meanwhile.
+    pub watched: WatchedPurposes,
 }
 
 /// What was added up.
@@ -103,6 +109,8 @@ pub struct FileTotals {
     pub kinds: BTreeMap<&'static str, Traffic>,
     /// What devices did, the busiest first.
     pub loads: Vec<DeviceLoad>,
+    /// Whether it is known of which files block requests were.
+    pub knows_files_of_blocks: bool,
     /// What the broker wrote to connections; none where no operation on them was seen.
     pub sent_bytes: Option<u64>,
     /// Over what it was counted.
@@ -125,6 +133,7 @@ impl Files {
             unknown: Traffic::default(),
             kinds: BTreeMap::new(),
             loads: DeviceLoads::default(),
+            knows_inodes: false,
             sent_bytes: None,
         }
     }
@@ -158,6 +167,7 @@ impl Files {
             self.unknown.block_io(io);
             return;
         };
+        self.knows_inodes = true;
         if let Some(known) = self.inodes.get(&inode) {
             self.groups.of(known.who(self.by), ()).block_io(io);
             self.kinds.entry(known.kind.as_str()).or_default().block_io(io);
@@ -192,9 +202,11 @@ impl Files {
             let most = sort.key(other).cmp(&sort.key(traffic));
             last.then(most).then_with(|| who.cmp(other_who))
         });
-        let (kinds, loads, sent_bytes) = (self.kinds, self.loads, self.sent_bytes);
+        let (kinds, loads, sent_bytes) = (self.kinds, self.loads.finish(), self.sent_bytes);
         let (by, unknown, interval) = (self.by, self.unknown, Interval::default());
-        FileTotals { by, groups, unknown, kinds, loads: loads.finish(), sent_bytes, interval }
+        // An older recording has no inodes with them.
+        let knows_files_of_blocks = self.knows_inodes || unknown.block_requests() == 0;
+        FileTotals { by, groups, unknown, kinds, loads, knows_files_of_blocks, sent_bytes, interval }
     }
 }
 
@@ -220,6 +232,16 @@ impl FileTotals {
     #[must_use]
     pub fn over(self, interval: Interval) -> Self {
         Self { interval, ..self }
+    }
+
+    /// A count where something was counted, or one of these was watched; else nobody knows.
+    fn known(&self, purposes: &[FilePurpose], count: u64) -> Option<u64> {
+        (count > 0 || self.interval.watched.has_any(purposes)).then_some(count)
+    }
+
+    /// The same of block requests of a file.
+    fn known_of_blocks(&self, count: u64) -> Option<u64> {
+        self.known(&[FilePurpose::BlockIo], count).filter(|_| count > 0 || self.knows_files_of_blocks)
     }
 
     /// Requests that a device is rated for over the interval.

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::Args;
 use model::{Event, Nanos};
 use recording::Table;
-use report::files::{Files as FileTotals, GroupBy, Interval, Sort, Traffic};
+use report::files::{Files as FileTotals, GroupBy, Interval, Sort, Traffic, WatchedPurposes};
 use report::quantity::format_count_of;
 
 use super::Run;
@@ -80,6 +80,8 @@ impl<'a> Totals<'a> {
             partial: input.partial
                 || args.scope.slow.slower_than > Nanos::ZERO
                 || !args.scope.filter.topics.is_empty(),
+            // A recording without a plan does not say.
+            watched: WatchedPurposes::by(|purpose| input.plan.is_empty() || input.sees(purpose)),
         };
         let (first, last) = (Nanos::MAX, Nanos::MIN);
         Self { files: FileTotals::new(args.by), args, ops: 0, interval, first, last }

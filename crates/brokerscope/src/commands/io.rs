@@ -1,5 +1,6 @@
 //! `io`: the broker's file operations, from a recording or live.
 
+use analysis::recorder::plan::OFF_CPU;
 use anyhow::Context as _;
 use clap::Args;
 use diagnose::Reasons;
@@ -77,7 +78,7 @@ impl<'a> Operations<'a> {
         Self {
             report: report(args, pace),
             message_ids: ids.map(|header| MessageIds::new(header, input.log_dirs.clone())),
-            reasons: Reasons::new(input.off_cpu),
+            reasons: Reasons::new(input.sees(OFF_CPU)),
             args,
             seen: 0,
             count: 0,

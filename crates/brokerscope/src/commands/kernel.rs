@@ -1,5 +1,6 @@
 //! `kernel`: journal commits and calls of file-system functions side by side in time, from a recording or live.
 
+use analysis::recorder::plan::OFF_CPU;
 use anyhow::Context as _;
 use clap::Args;
 use diagnose::{Call, Calls};
@@ -29,7 +30,7 @@ const REPLAY_REORDER_WINDOW: Nanos = Nanos::from_millis(60_000);
   brokerscope kernel --from DIR --slower-than 100ms --wide
   brokerscope kernel --from DIR --function 'ext4_*' --device sda1")]
 pub(crate) struct Kernel {
-    /// Show only this function; `*` at the end for any more (repeatable).
+    /// Show only this function; `*` at the beginning, the end or both stands for anything (repeatable).
     #[arg(long = "function", help_heading = "Filter", value_name = "FUNCTION")]
     functions: Vec<Pattern>,
     /// Show only calls for this device, by name or major:minor (repeatable).
@@ -72,7 +73,7 @@ impl<'a> Rows<'a> {
             report,
             args,
             count: 0,
-            off_cpu: input.off_cpu,
+            off_cpu: input.sees(OFF_CPU),
         }
     }
 

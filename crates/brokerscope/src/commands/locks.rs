@@ -5,6 +5,7 @@ pub(super) mod dumps;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use analysis::recorder::plan::OFF_CPU;
 use analysis::{Usage, open_file, read_flight_recording};
 use anyhow::Context as _;
 use clap::Args;
@@ -187,7 +188,7 @@ impl<'a> Rows<'a> {
             }
         };
         Self {
-            locks: LockEngine::new(config, input.off_cpu),
+            locks: LockEngine::new(config, input.sees(OFF_CPU)),
             stops: PauseMerger::new(apart),
             to: to(args, pace),
             flame: args.flame.as_deref().map(WaitGraph::new),

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
+use super::FilePurpose::{self, DiskReads, Faults, Names, Opens, Reads, Sizes, Syncs, Transfers, Writes};
 use super::{DeviceLoad, FileTotals, GroupBy, GroupKey, ReadsWithoutEgress, Traffic};
 use crate::escape::escape;
 use crate::json;
@@ -61,7 +62,8 @@ impl FileRow<'_> {
     }
 
     fn of_rated(&self) -> Option<f64> {
-        self.totals.rated().map(|rated| self.traffic.block_requests() as f64 / rated)
+        let requests = self.totals.known_of_blocks(self.traffic.block_requests())?;
+        self.totals.rated().map(|rated| requests as f64 / rated)
     }
 
     /// What tells a group from others under this name; none where it is not what was told apart.
@@ -91,11 +93,22 @@ impl Report for FileGroups {
     )]
     fn columns(&self) -> Vec<Column<Self>> {
         type Col = Column<FileGroups>;
-        let count = |heading, field: &'static str, of: fn(&Traffic) -> u64| {
-            Col::number(heading, 0, field, move |row| Cell::Count(of(row.traffic)))
+        type Of = fn(&Traffic) -> u64;
+        let count = |heading, field: &'static str, watched: &'static [FilePurpose], of: Of| {
+            let known = move |row: &FileRow<'_>| row.totals.known(watched, of(row.traffic));
+            Col::number(heading, 0, field, move |row| known(row).map(Cell::Count).into())
         };
-        let bytes = |heading, width, field: &'static str, of: fn(&Traffic) -> u64| {
-            Col::number(heading, width, field, move |row| Cell::Bytes(of(row.traffic)))
+        let bytes = |heading, width, field: &'static str, watched: &'static [FilePurpose], of: Of| {
+            let known = move |row: &FileRow<'_>| row.totals.known(watched, of(row.traffic));
+            Col::number(heading, width, field, move |row| known(row).map(Cell::Bytes).into())
+        };
+        let blocks = |heading, field: &'static str, of: Of| {
+            let known = move |row: &FileRow<'_>| row.totals.known_of_blocks(of(row.traffic));
+            Col::number(heading, 0, field, move |row| known(row).map(Cell::Count).into())
+        };
+        let block_bytes = |heading, width, field: &'static str, of: Of| {
+            let known = move |row: &FileRow<'_>| row.totals.known_of_blocks(of(row.traffic));
+            Col::number(heading, width, field, move |row| known(row).map(Cell::Bytes).into())
         };
         let name = match self.by {
             GroupBy::File => "FILE",
@@ -111,34 +124,44 @@ impl Report for FileGroups {
             Col::data("kind", |row| row.key("kind")),
             Col::data("topic", |row| row.key("topic")),
             Col::data("partition", |row| row.key("partition")),
-            Col::number("READS", 7, "reads", |row| Cell::Count(row.traffic.reads)),
-            bytes("READ", 9, "read_bytes", |traffic| traffic.read_bytes).wide(),
+            Col::number("READS", 7, "reads", |row| {
+                row.totals.known(&[Reads, Transfers], row.traffic.reads).map(Cell::Count).into()
+            }),
+            bytes("READ", 9, "read_bytes", &[Reads, Transfers], |traffic| traffic.read_bytes).wide(),
             Col::number("DISK", 9, "disk_bytes", |row| row.traffic.disk_bytes.map(Cell::Bytes).into())
                 .place(3),
-            bytes("READAHEAD", 0, "readahead_bytes", |traffic| traffic.readahead_bytes).wide().place(102),
-            count("FAULTS", "faults", |traffic| traffic.faults).wide().place(102),
-            Col::number("WRITES", 7, "writes", |row| Cell::Count(row.traffic.writes)).place(4),
-            bytes("WRITTEN", 9, "written_bytes", |traffic| traffic.written_bytes).place(4),
-            count("FSYNCS", "fsyncs", |traffic| traffic.fsyncs).place(4),
-            count("OTHERS", "other_ops", |traffic| traffic.others).wide().place(102),
-            count("ERRORS", "errors", |traffic| traffic.errors).wide().place(102),
-            count("BLOCK_IOS", "", Traffic::block_requests).place(5),
-            bytes("BLOCK", 9, "", |traffic| traffic.block_read_bytes + traffic.block_written_bytes).place(5),
-            count("BLOCK_READS", "block_reads", |traffic| traffic.block_reads).wide().place(102),
-            bytes("BLOCK_READ", 0, "block_read_bytes", |traffic| traffic.block_read_bytes).wide().place(102),
-            count("BLOCK_WRITES", "block_writes", |traffic| traffic.block_writes).wide().place(102),
-            bytes("BLOCK_WRITTEN", 0, "block_written_bytes", |traffic| traffic.block_written_bytes)
+            bytes("READAHEAD", 0, "readahead_bytes", &[DiskReads], |traffic| traffic.readahead_bytes)
+                .wide()
+                .place(102),
+            count("FAULTS", "faults", &[Faults], |traffic| traffic.faults).wide().place(102),
+            Col::number("WRITES", 7, "writes", |row| {
+                row.totals.known(&[Writes], row.traffic.writes).map(Cell::Count).into()
+            })
+            .place(4),
+            bytes("WRITTEN", 9, "written_bytes", &[Writes], |traffic| traffic.written_bytes).place(4),
+            count("FSYNCS", "fsyncs", &[Syncs], |traffic| traffic.fsyncs).place(4),
+            count("OTHERS", "other_ops", &[Sizes, Names, Opens], |traffic| traffic.others).wide().place(102),
+            Col::number("ERRORS", 0, "errors", |row| Cell::Count(row.traffic.errors)).wide().place(102),
+            blocks("BLOCK_IOS", "", Traffic::block_requests).place(5),
+            block_bytes("BLOCK", 9, "", |traffic| traffic.block_read_bytes + traffic.block_written_bytes)
+                .place(5),
+            blocks("BLOCK_READS", "block_reads", |traffic| traffic.block_reads).wide().place(102),
+            block_bytes("BLOCK_READ", 0, "block_read_bytes", |traffic| traffic.block_read_bytes)
+                .wide()
+                .place(102),
+            blocks("BLOCK_WRITES", "block_writes", |traffic| traffic.block_writes).wide().place(102),
+            block_bytes("BLOCK_WRITTEN", 0, "block_written_bytes", |traffic| traffic.block_written_bytes)
                 .wide()
                 .place(102),
             Col::number("TIME", 7, "time_ns", |row| Cell::Length(row.traffic.time)).place(6),
-            Col::data("disk_reads", |row| row.traffic.disk_reads.into()),
+            Col::data("disk_reads", |row| row.totals.known(&[DiskReads], row.traffic.disk_reads).into()),
             Col::number("DISK_READS", 0, "", |row| {
                 row.traffic.disk_bytes.map(|_| Cell::Count(row.traffic.disk_reads)).into()
             })
             .place(2),
             Col::number("CACHED", 9, "cached_bytes", |row| row.traffic.cached_bytes.map(Cell::Bytes).into())
                 .place(1),
-            bytes("SENT", 0, "sent_bytes", |traffic| traffic.sent_bytes).wide().place(101),
+            bytes("SENT", 0, "sent_bytes", &[Transfers], |traffic| traffic.sent_bytes).wide().place(101),
             Col::data("of_rated_ratio", |row| row.of_rated().into()),
             Col::text(name, 0, "", |row| row.name()).place(104),
         ];
@@ -154,6 +177,40 @@ fn sum(totals: &FileTotals, of: fn(&Traffic) -> u64) -> u64 {
     totals.kinds.values().map(of).sum()
 }
 
+/// What devices brought for reads, as far as it is known.
+fn from_device(totals: &FileTotals) -> Option<u64> {
+    totals.known(&[Reads, Transfers], sum(totals, Traffic::from_device))
+}
+
+/// What reads found in the page cache; not known where no read said so, and none could have.
+fn from_cache(totals: &FileTotals) -> Option<u64> {
+    totals.known(&[DiskReads], sum(totals, |traffic| traffic.cached_bytes.unwrap_or(0)))
+}
+
+fn written(totals: &FileTotals) -> Option<u64> {
+    totals.known(&[Writes], sum(totals, |traffic| traffic.written_bytes))
+}
+
+/// What was moved in a minute, and what of it nobody watched.
+fn describe_rates(totals: &FileTotals) -> String {
+    let rate = |bytes| totals.a_minute(bytes).map(format_rate).unwrap_or_default();
+    let (disk, cached) = (from_device(totals).map(rate), from_cache(totals).map(rate));
+    let reads = match (disk, cached) {
+        (Some(disk), Some(cached)) => {
+            Some(format!("reads {disk} from disk and {cached} from the page cache"))
+        }
+        (Some(disk), None) => Some(format!("reads {disk} from disk")),
+        (None, Some(cached)) => Some(format!("reads {cached} from the page cache")),
+        (None, None) => None,
+    };
+    let unseen = reads.is_none().then(|| "reads were not watched".to_owned());
+    let writes = written(totals).map(|bytes| format!("writes {}", rate(bytes)));
+    let sent = totals.sent_bytes.map(|bytes| format!("sends {}", rate(bytes)));
+    let moved = reads.into_iter().chain(writes).collect::<Vec<_>>().join(", ");
+    let moved = Some(moved).filter(|moved| !moved.is_empty());
+    [moved, sent, unseen].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
 fn write_heading(out: &mut impl Write, totals: &FileTotals) -> io::Result<()> {
     let Some(span) = totals.interval.span.filter(|_| totals.seconds().is_some()) else { return Ok(()) };
     if let Some(finding) = totals.unsent() {
@@ -161,16 +218,7 @@ fn write_heading(out: &mut impl Write, totals: &FileTotals) -> io::Result<()> {
         finding.advice().iter().try_for_each(|advice| writeln!(out, "to change: {advice}"))?;
     }
     if !totals.interval.partial {
-        let rate = |bytes| totals.a_minute(bytes).map(format_rate).unwrap_or_default();
-        let sent = totals.sent_bytes.map(|bytes| format!("; sends {}", rate(bytes))).unwrap_or_default();
-        let (disk, written) =
-            (sum(totals, Traffic::from_device), sum(totals, |traffic| traffic.written_bytes));
-        let cached = sum(totals, |traffic| traffic.cached_bytes.unwrap_or(0));
-        let (disk, cached, written) = (rate(disk), rate(cached), rate(written));
-        writeln!(
-            out,
-            "over {span}: reads {disk} from disk and {cached} from the page cache, writes {written}{sent}"
-        )?;
+        writeln!(out, "over {span}: {}", describe_rates(totals))?;
     }
     let loads = totals.loads.iter().take(MAX_DEVICES);
     loads
@@ -277,9 +325,9 @@ fn summary(totals: &FileTotals) -> Value {
         "type": "summary",
         "span_ns": totals.interval.span.map(|span| span.0),
         "partial": totals.interval.partial,
-        "from_device_bytes": sum(totals, Traffic::from_device),
-        "from_cache_bytes": sum(totals, |traffic| traffic.cached_bytes.unwrap_or(0)),
-        "to_files_bytes": sum(totals, |traffic| traffic.written_bytes),
+        "from_device_bytes": from_device(totals),
+        "from_cache_bytes": from_cache(totals),
+        "to_files_bytes": written(totals),
         "to_connections_bytes": totals.sent_bytes,
         "unknown_block_requests": totals.unknown.block_requests(),
         "rated_iops": rated,
