@@ -16,7 +16,7 @@ export function advice(advice: Advice): HTMLElement[] {
 
 function one(given: Recommendation): HTMLElement {
   const cost = given.cost_ns === null ? "no cost measured" : `cost ${length(given.cost_ns)}${given.cost_requests === null ? "" : ` in ${counted(given.cost_requests, "request")}`}`;
-  const changes = given.changes.map(({ setting, old, new: wanted }) => h("li", {}, h("b", {}, setting), ": ", h("del", {}, old), " → ", h("ins", {}, wanted)));
+  const changes = given.changes.map(({ setting, old, new: wanted, combination }, at) => h("li", {}, at > 0 ? `${combination} ` : "", h("b", {}, setting), ": ", h("del", {}, old), " → ", h("ins", {}, wanted)));
   const rows: [string, (Node | string)[]][] = [
     ["because", [given.evidence]],
     ["change", [h("ul", {}, ...changes)]],

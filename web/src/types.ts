@@ -519,6 +519,8 @@ export interface Change {
   target: Target | null;
   /** Whether it helps only together with the change before it. */
   together: boolean;
+  /** How it goes with the changes before it: `and/or` (it helps alone, too), `and` (only together), `or` (it excludes them). */
+  combination: string;
 }
 
 /** A setting as a program changes it. */

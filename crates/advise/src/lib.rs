@@ -31,7 +31,7 @@ pub use advice::{Advice, FiredRule, MissingInput, SilentRule};
 pub use costs::{Cost, Costs};
 pub use inputs::{ContendedLock, Dumps, Inputs};
 pub use profile::{Function, Profile, Work};
-pub use rule::{Change, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope, Target};
+pub use rule::{Change, Combination, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope, Target};
 pub use rules::RULES;
 pub use samples::{Samples, Series};
 pub use settings::Settings;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 pub(crate) use diagnose::causes::spec::CauseSpec;
-pub use diagnose::causes::spec::{Layer, Scope};
+pub use diagnose::causes::spec::{Combination, Layer, Scope};
 use model::Known;
 
 use crate::rules::causes;
@@ -148,8 +148,8 @@ pub struct Change {
     pub new: String,
     /// The same for programs; none where only a person can make the change, or choose the value.
     pub target: Option<Target>,
-    /// Whether it helps only together with the change before it.
-    pub together: bool,
+    /// How it goes with the changes before it.
+    pub combination: Combination,
 }
 
 /// A setting as a program changes it.
@@ -175,7 +175,7 @@ impl Change {
             old: old.to_string(),
             new: new.to_string(),
             target: None,
-            together: false,
+            combination: Combination::Either,
         }
     }
 
@@ -194,6 +194,16 @@ impl Change {
 
     /// The same, to be made with the one before it.
     pub(crate) fn with_the_last(self) -> Self {
-        Self { together: true, ..self }
+        Self { combination: Combination::Together, ..self }
+    }
+
+    /// The same, to be made instead of those before it.
+    pub(crate) fn alternative(self) -> Self {
+        Self { combination: Combination::Alternative, ..self }
+    }
+
+    /// Whether it helps only together with the change before it.
+    pub fn is_together(&self) -> bool {
+        self.combination == Combination::Together
     }
 }

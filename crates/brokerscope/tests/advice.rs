@@ -101,7 +101,7 @@ fn the_sample_s_journal_comes_first_with_what_it_cost() {
         .iter()
         .map(|change| change["setting"].as_str().unwrap())
         .collect();
-    assert!(settings[0].starts_with("tune2fs -O fast_commit /dev/loop0"), "{settings:?}");
+    assert!(settings[1].starts_with("tune2fs -O fast_commit /dev/loop0"), "{settings:?}");
     assert!(
         first["verify"]
             .as_str()
@@ -119,9 +119,13 @@ fn the_sample_s_journal_comes_first_with_what_it_cost() {
         .collect();
     assert_eq!(
         targets,
-        ["file-system features fast_commit", "file-system type xfs", "file-system mount data=writeback"]
+        ["file-system type xfs", "file-system features fast_commit", "file-system mount data=writeback"]
     );
     assert!(first["changes"].as_array().unwrap().iter().all(|change| change["together"] == false));
+    // What is done to an ext4 is done instead of replacing it.
+    let words: Vec<_> =
+        first["changes"].as_array().unwrap().iter().map(|change| &change["combination"]).collect();
+    assert_eq!(words, ["and/or", "or", "and/or"]);
     // What costs nothing there is not advised, and what a recording does not hold is said.
     assert!(told.rules("silent").contains(&"gc-pause") && told.rules("silent").contains(&"batch-size"));
     assert!(told.why_missing("the kernel's settings").contains("on the broker's host"));
@@ -137,6 +141,18 @@ fn the_sample_s_advice_is_told_by_layer_and_rule_by_rule() {
     let first = out.lines().find(|line| line.starts_with("  1. ")).unwrap();
     assert!(first.contains("journal-commit") && first.contains("cost "), "{out}");
     assert!(out.contains("\nFile system\n") && out.contains("\nUnknown inputs\n"), "{out}");
+    // Fast commits exclude XFS; data=writeback does not exclude fast commits.
+    let ways = out.lines().skip_while(|line| *line != first).take_while(|line| !line.contains(" expect "));
+    let ways = ways.filter_map(|line| {
+        let (word, rest) = line.trim_start().split_once("  ")?;
+        ["change", "or", "and/or"].contains(&word).then(|| (word, rest.trim_start()))
+    });
+    let ways: Vec<(&str, &str)> = ways.collect();
+    assert_eq!(ways.iter().map(|(word, _)| *word).collect::<Vec<_>>(), ["change", "or", "and/or"], "{out}");
+    assert!(
+        ways[0].1.ends_with("ext4 -> xfs") && ways[1].1.starts_with("tune2fs -O fast_commit /dev/"),
+        "{out}"
+    );
     let (_, out, _) = run(&["advise", "--explain", "journal-commit"]);
     assert!(out.contains("source") && !out.contains("\n     here"), "{out}");
     let (_, out, _) = run(&["advise", "samples/journal-stall", "--explain", "swappiness"]);

@@ -72,9 +72,10 @@ fn one(out: &mut dyn Write, given: &RecommendationData) -> io::Result<()> {
     let cost =
         given.cost_ns.map_or_else(|| "no cost measured".to_owned(), |ns| format!("cost {}", Nanos(ns)));
     writeln!(out, "- **{}. {}** ({cost}): {}", given.rank, given.rule, code(&given.evidence))?;
-    for change in &given.changes {
+    for (at, change) in given.changes.iter().enumerate() {
+        let word = if at == 0 { "change" } else { change.combination };
         let [setting, old, new] = [&change.setting, &change.old, &change.new].map(|text| code(text));
-        writeln!(out, "  - change {setting}: {old} → {new}")?;
+        writeln!(out, "  - {word} {setting}: {old} → {new}")?;
     }
     writeln!(out, "  - expect {}", code(&given.effect))?;
     writeln!(out, "  - risk: {}", given.risk)?;

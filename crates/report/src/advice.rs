@@ -124,11 +124,7 @@ fn one<W: Write>(
     writeln!(text.out, "{rank:>3}. {}  {}", given.rule.name, paint(text.style.colour, role, &cost))?;
     labelled(text, "because", &finding.evidence)?;
     for (at, change) in finding.changes.iter().enumerate() {
-        let label = match at {
-            0 => "change",
-            _ if change.together => "and",
-            _ => "and/or",
-        };
+        let label = if at == 0 { "change" } else { change.combination.as_str() };
         labelled(text, label, &describe_change(change))?;
     }
     labelled(text, "expect", &finding.effect)?;

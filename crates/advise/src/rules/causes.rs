@@ -118,7 +118,7 @@ fn compression(inputs: &Inputs) -> Result<(String, &'static str), NoAdvice> {
 /// The settings that a cause's declaration names, as far as they do not follow from the broker's own.
 fn changes(spec: &CauseSpec, inputs: &Inputs) -> Result<Vec<Change>, NoAdvice> {
     Ok(match spec.cause {
-        Cause::JournalCommit => journal(inputs),
+        Cause::JournalCommit => journal(spec, inputs),
         Cause::SlowDevice => {
             disk::leaves_to_saturation(inputs)?;
             disk::more_devices(inputs)
@@ -161,7 +161,7 @@ fn changes(spec: &CauseSpec, inputs: &Inputs) -> Result<Vec<Change>, NoAdvice> {
 fn declared(spec: &CauseSpec, inputs: &Inputs) -> Vec<Change> {
     let change = |declared: &SettingChange| {
         let change = Change::of(declared.setting, present(declared.current, inputs), declared.new);
-        let change = Change { together: declared.together, ..change };
+        let change = Change { combination: declared.combination, ..change };
         match declared.target {
             Some((scope, name, value)) => change.on(scope, name, value),
             None => change,
@@ -232,48 +232,38 @@ fn run_queue(inputs: &Inputs) -> Vec<Change> {
     changes
 }
 
-/// What the log dirs' ext4 lacks, if it is known.
-fn journal(inputs: &Inputs) -> Vec<Change> {
+/// What the log dirs' ext4 lacks, if it is known: the declared changes on its device and log dir.
+fn journal(spec: &CauseSpec, inputs: &Inputs) -> Vec<Change> {
     let is_ext4 = |volume: &&Volume| &*volume.fs == "ext4";
     let Some(volume) = inputs.surroundings.volumes.iter().flatten().find(is_ext4) else {
-        let of = "the log dirs' ext4";
-        return vec![
-            Change::of(
-                format!("tune2fs -O fast_commit on {of} (unmounted)"),
-                "not known; off by default",
-                "on",
-            ),
-            Change::of("file system of the log dirs", "ext4", "xfs"),
-            Change::of(
-                format!("mount option of {of}"),
-                "not known; data=ordered by default",
-                "data=writeback",
-            ),
-        ];
+        // Which file system a program were to change is not known.
+        let by_hand = |change| Change { target: None, ..on_volume(change, "the log dirs", "DEVICE") };
+        return declared(spec, inputs).into_iter().map(by_hand).collect();
     };
     let kernel = inputs.surroundings.kernel.as_ref().ok().and_then(|kernel| release(kernel));
     let too_old = kernel.is_some_and(|release| release < FAST_COMMITS_SINCE);
-    let (device, dir) = (&volume.device, &volume.log_dir);
     let ext4 = volume.ext4.as_ref().ok().copied().flatten();
-    let mut changes = Vec::new();
-    if !too_old && !ext4.is_some_and(|ext4| ext4.fast_commit) {
-        let old = if ext4.is_some() { "off" } else { "not known; off by default" };
-        let change = Change::of(format!("tune2fs -O fast_commit /dev/{device} (unmounted)"), old, "on");
-        changes.push(change.on(Scope::FileSystem, "features", "fast_commit"));
-    }
-    let xfs = Change::of(format!("file system of {dir}"), "ext4", "xfs");
-    changes.push(xfs.on(Scope::FileSystem, "type", "xfs"));
-    let old = match &volume.options {
-        Ok(options) => {
-            options.iter().find(|option| option.starts_with("data=")).map_or("data=ordered", |set| set)
-        }
-        Err(_) => "not known; data=ordered by default",
-    };
-    if old != "data=writeback" {
-        let mount = Change::of(format!("mount option of {dir}"), old, "data=writeback");
-        changes.push(mount.on(Scope::FileSystem, "mount", "data=writeback"));
-    }
-    changes
+    let mount = volume.options.as_ref().ok().map(|options| {
+        options.iter().find(|option| option.starts_with("data=")).map_or("data=ordered", |set| set)
+    });
+    let device = format!("/dev/{}", volume.device);
+    let changes = declared(spec, inputs).into_iter().filter_map(|change| {
+        let old = match &*change.target.as_ref()?.name {
+            "features" if too_old || ext4.is_some_and(|ext4| ext4.fast_commit) => return None,
+            "features" => ext4.map(|_| "off"),
+            "mount" if mount == Some("data=writeback") => return None,
+            "mount" => mount,
+            _ => None,
+        };
+        let old = old.map_or_else(|| change.old.clone(), str::to_owned);
+        Some(Change { old, ..on_volume(change, &volume.log_dir, &device) })
+    });
+    changes.collect()
+}
+
+/// The change with the names of a log dir and its device.
+fn on_volume(change: Change, log_dir: &str, device: &str) -> Change {
+    Change { setting: change.setting.replace("LOG_DIR", log_dir).replace("DEVICE", device), ..change }
 }
 
 /// `6.1.0-18-amd64` is (6, 1).

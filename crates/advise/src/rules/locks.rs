@@ -65,11 +65,9 @@ fn partition_locks(inputs: &Inputs) -> RuleResult {
     let new = format!("{} or more", handlers.value);
     let changes = vec![
         Change::of(setting, partitions, new).on(Scope::Topics, "partitions", handlers.value),
-        Change::of(HANDLERS, &handlers.shown, "no more than partitions").on(
-            Scope::Broker,
-            "num.io.threads",
-            partitions,
-        ),
+        Change::of(HANDLERS, &handlers.shown, "no more than partitions")
+            .on(Scope::Broker, "num.io.threads", partitions)
+            .alternative(),
     ];
     Ok(advise(told, changes))
 }

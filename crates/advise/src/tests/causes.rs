@@ -4,7 +4,7 @@ use super::{
     broker, fired, fires_on, lacks, rests_without, silent, with_cost, with_sample, with_setting, with_way,
 };
 use crate::rules::causes::release;
-use crate::{Inputs, ReadsWithoutEgress};
+use crate::{Combination, Inputs, ReadsWithoutEgress};
 use model::{Cause, Ext4, FileKind, HostScope, Nanos};
 
 use super::rule;
@@ -42,7 +42,7 @@ fn cpu_throttled_is_silent_where_it_did_not_run_out_or_nobody_looked() {
 fn dirty_throttling_fires_where_it_cost_something() {
     let finding = fires_on(rule("dirty-throttling"), Cause::DirtyThrottling);
     assert_eq!((&*finding.changes[1].setting, &*finding.changes[1].old), ("vm.dirty_ratio", "60"));
-    assert!(finding.changes[1].together && !finding.changes[2].together, "{finding:?}");
+    assert!(finding.changes[1].is_together() && !finding.changes[2].is_together(), "{finding:?}");
     assert_eq!(finding.changes[2].setting, "log.dirs");
 }
 
@@ -147,9 +147,29 @@ fn journal_commit_fires_with_what_this_file_system_lacks() {
     };
     let all = settings(journal_commit_on_ext4(false, "6.1.0"));
     assert_eq!(all.len(), 3);
-    assert!(all[0].starts_with("tune2fs -O fast_commit /dev/nvme0n1"), "{all:?}");
+    assert!(all[1].starts_with("tune2fs -O fast_commit /dev/nvme0n1"), "{all:?}");
     assert_eq!(settings(journal_commit_on_ext4(true, "6.1.0")).len(), 2, "it has them");
     assert_eq!(settings(journal_commit_on_ext4(false, "5.4.0")).len(), 2, "its kernel has none");
+}
+
+/// In the order of `explain`, which has it from the same declaration.
+#[test]
+fn journal_commit_has_its_ways_in_the_order_of_the_cause_s_advice() {
+    let words = [("xfs", "XFS"), ("fast_commit", "fast_commit"), ("data=writeback", "data=writeback")];
+    let spec = diagnose::causes::all().find(|spec| spec.cause == Cause::JournalCommit).unwrap();
+    assert_eq!(spec.advice.len(), words.len());
+    for known in [broker(), journal_commit_on_ext4(false, "6.1.0")] {
+        let mut inputs = known;
+        with_cost(&mut inputs, Cause::JournalCommit, 20, Nanos::from_millis(200));
+        let changes = fired(rule("journal-commit"), &inputs).changes;
+        for ((change, advice), (setting, word)) in changes.iter().zip(spec.advice).zip(words) {
+            assert!(format!("{} {}", change.setting, change.new).contains(setting), "{change:?}");
+            assert!(advice.contains(word), "{advice}");
+            assert!(!change.setting.contains("LOG_DIR"), "{change:?}");
+        }
+        let words: Vec<Combination> = changes.iter().map(|change| change.combination).collect();
+        assert_eq!(words, [Combination::Either, Combination::Alternative, Combination::Either]);
+    }
 }
 
 #[test]

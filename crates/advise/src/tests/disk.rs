@@ -38,7 +38,7 @@ fn device_saturation_a_single_partition_is_on_one_device_however_many_there_are(
     inputs.traffic = Ok(traffic);
     let changes = fired(rule("device-saturation"), &inputs).changes;
     assert_eq!((&*changes[0].old, &*changes[0].new), ("1", "2"));
-    assert!(changes[0].setting.starts_with("partitions") && changes[1].together, "{changes:?}");
+    assert!(changes[0].setting.starts_with("partitions") && changes[1].is_together(), "{changes:?}");
 }
 
 #[test]

@@ -43,7 +43,19 @@ causes! {
                  data=writeback, 82 % fewer requests over 65 ms on XFS; commit=1 and commit=3 changed nothing. \
                  Documentation/filesystems/ext4/journal.rst",
         look_at: ", and p99.9 of produce",
-        effect: "; in the public case fast commits took p99.9 from 3 s to 500 ms",
+        // In the order of `advice`. `advise` names the device and the log dir, and leaves out what is in force.
+        changes: &[
+            change("file system of LOG_DIR", "ext4", "xfs").on(Scope::FileSystem, "type", "xfs"),
+            change("tune2fs -O fast_commit DEVICE (unmounted)", "not known; off by default", "on")
+                .on(Scope::FileSystem, "features", "fast_commit")
+                .alternative(),
+            change("mount option of LOG_DIR", "not known; data=ordered by default", "data=writeback").on(
+                Scope::FileSystem,
+                "mount",
+                "data=writeback",
+            ),
+        ],
+        effect: "; the public case had 82 % fewer requests over 65 ms on XFS, and its p99.9 fell from 3 s to 500 ms with fast commits",
         risk: "fast commits are off by default and younger than the rest of ext4; XFS needs the log dirs moved; data=writeback may \
                leave old blocks in a file's newest part after a crash, which Kafka's recovery finds by its batches' CRCs",
     }

@@ -43,7 +43,8 @@ causes! {
                 "collector (JDK 21 and later, if that is not enough)",
                 Current::Jvm("-XX:+Use"),
                 "-XX:+UseZGC",
-            ),
+            )
+            .alternative(),
         ],
         risk: "shorter pauses come more often and take more CPU time; ZGC wants a larger heap for the same work",
     }

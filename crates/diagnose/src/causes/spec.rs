@@ -87,8 +87,8 @@ pub(crate) use causes;
 named! {
     /// Where a cause's time goes.
     pub enum Area {
-        /// The way to the broker and back.
-        Connection = "the way to the broker and back",
+        /// Clients, and their connections to the broker.
+        Connection = "clients and connections",
         /// The broker's threads.
         Threads = "threads",
         /// Locks, and calls under them.
@@ -129,8 +129,20 @@ pub struct SettingChange {
     pub new: &'static str,
     /// Where a program sets it: scope, name and value.
     pub target: Option<(Scope, &'static str, &'static str)>,
-    /// Whether it helps only together with the change before it.
-    pub together: bool,
+    /// How it goes with the changes before it.
+    pub combination: Combination,
+}
+
+named! {
+    /// How a change goes with those before it, in the word that stands before it.
+    pub enum Combination {
+        /// It helps alone, and with the one before it.
+        Either = "and/or",
+        /// It helps only together with the one before it.
+        Together = "and",
+        /// It excludes those before it. Those after it, up to the next of this kind, go with it.
+        Alternative = "or",
+    }
 }
 
 /// Where the present value of a setting comes from.
@@ -164,7 +176,7 @@ pub(crate) const fn broker(name: &'static str, default: &'static str, new: &'sta
 
 /// A change of something whose present value is known elsewhere.
 pub(crate) const fn change_from(setting: &'static str, current: Current, new: &'static str) -> SettingChange {
-    SettingChange { setting, current, new, target: None, together: false }
+    SettingChange { setting, current, new, target: None, combination: Combination::Either }
 }
 
 impl CauseSpec {
@@ -187,7 +199,12 @@ impl SettingChange {
 
     /// The same, to be made with the one before it.
     pub(crate) const fn together(self) -> Self {
-        Self { together: true, ..self }
+        Self { combination: Combination::Together, ..self }
+    }
+
+    /// The same, to be made instead of those before it.
+    pub(crate) const fn alternative(self) -> Self {
+        Self { combination: Combination::Alternative, ..self }
     }
 }
 

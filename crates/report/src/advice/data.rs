@@ -47,6 +47,8 @@ pub struct ChangeData {
     pub target: Option<TargetData>,
     /// Whether it helps only together with the change before it.
     pub together: bool,
+    /// How it goes with the changes before it: `and/or` (it helps alone, too), `and` (only together), `or` (it excludes them).
+    pub combination: &'static str,
 }
 
 /// A setting as a program changes it.
@@ -130,9 +132,10 @@ impl RecommendationData {
 
 impl ChangeData {
     fn of(change: &Change) -> Self {
-        let Change { setting, old, new, target, together } = change.clone();
+        let Change { setting, old, new, target, .. } = change.clone();
         let target = target.map(|Target { of, name, value }| TargetData { of: of.as_str(), name, value });
-        Self { setting, old, new, target, together }
+        let (together, combination) = (change.is_together(), change.combination.as_str());
+        Self { setting, old, new, target, together, combination }
     }
 }
 
