@@ -154,6 +154,7 @@ impl Analysis<'_> {
             gaps.notes.extend(notes);
             agreement
         });
-        gaps.conclude(self.summary, &self.config, agreement)
+        let conclusion = gaps.conclude(self.summary, &self.config, agreement);
+        Conclusion { asks_why_not: self.doubts.is_some(), ..conclusion }
     }
 }

@@ -55,7 +55,17 @@ impl Gaps {
         summary.losses.extend(losses.into_iter().filter(|(_, count)| *count > 0));
         let is_of_one_request = config.only_request.is_some();
         let slower_than = config.slower_than;
-        Conclusion { summary, slower_than, is_of_one_request, unobservable, agreement, lag, notes }
+        let asks_why_not = false;
+        Conclusion {
+            summary,
+            slower_than,
+            is_of_one_request,
+            asks_why_not,
+            unobservable,
+            agreement,
+            lag,
+            notes,
+        }
     }
 }
 

@@ -52,6 +52,21 @@ fn the_sample_has_both_kinds_of_slow_requests() {
 }
 
 #[test]
+fn that_nothing_was_left_undecided_is_said_where_it_was_asked() {
+    const NOTHING: &str = "Nothing was left undecided";
+    assert!(!explain(&[]).contains(NOTHING));
+    assert!(explain(&["--why-not"]).contains("\nNothing was left undecided.\n"));
+    assert!(explain(&["--why-not", "--top", "3"]).contains("undecided about the requests shown.\n"));
+    let one = ["--request", "2603", "--client", "127.0.0.1:34470"];
+    assert!(!explain(&one).contains(NOTHING));
+    assert!(explain(&[&one[..], &["--why-not"]].concat()).contains(NOTHING));
+    let open = explain(&["--why-not", "--slower-than", "20ms"]);
+    assert!(open.contains("What could not be decided") && !open.contains(NOTHING), "{open}");
+    let json = explain(&["--why-not", "--format", "json"]);
+    assert!(!json.contains("undecided"));
+}
+
+#[test]
 fn the_sample_spends_its_writes_waiting_for_the_journal() {
     let output = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
         .args(["stacks", "--from", project("samples/journal-stall").to_str().unwrap()])

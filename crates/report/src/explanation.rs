@@ -33,6 +33,8 @@ pub struct Conclusion {
     pub slower_than: Nanos,
     /// Whether only the requests with one correlation id were looked at: then the totals say nothing of the others.
     pub is_of_one_request: bool,
+    /// Whether it was asked what could not be decided.
+    pub asks_why_not: bool,
     /// What could not be observed, and why.
     pub unobservable: Vec<Unobservable>,
     /// How far Kafka's own request log agrees, where one was given.

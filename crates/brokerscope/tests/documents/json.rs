@@ -16,11 +16,12 @@ const PAGE: &str = "docs/reference/json.md";
 const GOLDENS: &str = "crates/report/tests/goldens/expected";
 const SAMPLE: &str = "samples/journal-stall";
 /// Commands that print objects, with the name of their goldens.
-const GOLDEN_COMMANDS: [(&str, &str); 18] = [
+const GOLDEN_COMMANDS: [(&str, &str); 19] = [
     ("blocked", "locks --dump"),
     ("compare", "compare"),
     ("doctor", "doctor"),
     ("explain", "explain"),
+    ("explain-live", "explain"),
     ("files", "files"),
     ("files-unsent", "files"),
     ("fleet", "fleet"),
@@ -113,8 +114,6 @@ that is not known is `null`.
 
 A field with a dot is inside an object, or inside each object of a list: `partitions.topic` is the topic of each partition. `*` stands for any
 name.
-
-`explain live` and `explain --follow` add `lag` to their summary: the time from a request's end to its verdict.
 
 Types and fields are held by a test: `BLESS=1 cargo test -p brokerscope --test documents` adds new ones.
 ";

@@ -49,7 +49,7 @@ pub fn describe_chain(verdict: &Verdict) -> String {
             Cause::PageLock => words.push("page lock".to_owned()),
             Cause::SlowClient => words.push("its own bytes".to_owned()),
             Cause::HeadOfLine => words.push("requests ahead".to_owned()),
-            Cause::MemoryReclaim => words.push("freeing memory".to_owned()),
+            Cause::MemoryReclaim => words.push("direct reclaim".to_owned()),
             Cause::CpuThrottled => words.push("CPU quota".to_owned()),
             Cause::RunQueue => words.push("no CPU".to_owned()),
             Cause::Unobserved => words.push("not observed".to_owned()),

@@ -32,6 +32,7 @@ pub struct ExplanationText<W> {
     groups: Groups,
     questions: Questions,
     needed: NeededSources,
+    verdicts: u64,
     /// Whether each verdict is shown at once, in a line, and whether one was.
     rows: Option<bool>,
 }
@@ -45,6 +46,7 @@ impl<W: Write> ExplanationText<W> {
             groups: Groups::new(limits),
             questions: Questions::default(),
             needed: NeededSources::default(),
+            verdicts: 0,
             rows: None,
         }
     }
@@ -69,6 +71,7 @@ impl<W: Write> ExplanationReport for ExplanationText<W> {
         self.row(&verdict)?;
         self.questions.add(&verdict);
         self.needed.add(&verdict);
+        self.verdicts += 1;
         self.groups.add(verdict);
         Ok(())
     }
@@ -92,7 +95,8 @@ impl<W: Write> ExplanationReport for ExplanationText<W> {
         roots(text, &shown)?;
         hidden_roots(text, summary, &shown, groups.len())?;
         advice.write(text, "What to change about", summary.by_cause.iter().map(|total| total.cause))?;
-        open_questions(text, &self.questions.take())?;
+        let all = if self.verdicts < summary.slow { " about the requests shown" } else { "" };
+        open_questions(text, &self.questions.take(), conclusion, all)?;
         basis(text, conclusion, &self.needed)?;
         text.out.flush()
     }
@@ -363,9 +367,17 @@ fn line(answered: &str, latency: &str, partition: &str, cause: &str, waited: &st
 /// Questions shown without `--wide`.
 const MAX_QUESTIONS: usize = 10;
 
-/// The questions that are open; nothing where none is.
-fn open_questions<W: Write>(text: &mut TextWriter<W>, questions: &[Question]) -> io::Result<()> {
+/// The questions that are open; where none is, that, if it was asked.
+pub(super) fn open_questions<W: Write>(
+    text: &mut TextWriter<W>,
+    questions: &[Question],
+    conclusion: &Conclusion,
+    about: &str,
+) -> io::Result<()> {
     if questions.is_empty() {
+        if conclusion.asks_why_not {
+            writeln!(text.out, "\nNothing was left undecided{about}.")?;
+        }
         return Ok(());
     }
     text.heading("What could not be decided, and what would show it")?;

@@ -5,8 +5,9 @@ use std::io::{self, Write};
 
 use model::{Cause, EvidenceKind, Nanos, Request, Verdict};
 
+use super::groups::Questions;
 use super::story::{self, Line};
-use super::text::{NeededSources, basis};
+use super::text::{NeededSources, basis, open_questions};
 use crate::Style;
 use crate::escape::escape;
 use crate::explanation::{Conclusion, ExplanationReport};
@@ -74,11 +75,14 @@ impl<W: Write> ExplanationReport for RequestText<W> {
 
     fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()> {
         let verdicts = self.slowest.take().collect::<Vec<_>>();
-        let mut needed = NeededSources::default();
+        let (mut needed, mut questions) = (NeededSources::default(), Questions::default());
         match verdicts.split_first() {
             Some((slowest, others)) => {
                 needed.add(slowest);
+                questions.add(slowest);
                 write(&mut self.text, slowest)?;
+                let about = " about this request";
+                open_questions(&mut self.text, &questions.take(), conclusion, about)?;
                 self.others(others)?;
             }
             None => writeln!(

@@ -16,10 +16,10 @@ use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
 
-use model::{FileKind, FileOp, FileOpKind, LossKind, Nanos, Request};
+use model::{Cause, FileKind, FileOp, FileOpKind, LossKind, Nanos, Request, Verdict};
 use report::doctor::{self, Examination};
 use report::explanation::{
-    Conclusion, ExplanationReport, ExplanationText, RequestText, TopVerdicts, Verdicts,
+    Conclusion, ExplanationReport, ExplanationText, Lag, RequestText, TopVerdicts, Verdicts, describe_chain,
 };
 use report::file_ops::{FileOpRow, FileOpSummary, FileOpWriter, FileOps, TopFileOps};
 use report::files::{FileTotals, Files, GroupBy as FilesBy, Interval, Sort, Traffic};
@@ -389,7 +389,7 @@ fn reads_that_nobody_is_sent_are_said_first() {
         files.finish(Sort::Disk)
     };
     let span = Some(Nanos(60_000_000_000));
-    let over = Interval { span, rated_iops: Some(40_000), partial: false };
+    let over = Interval { span, rated_iops: Some(40_000), ..Interval::default() };
     golden("files-unsent.txt", |out| {
         files::write(out, &table(false), &told(720_000_000).over(over), 9).unwrap();
     });
@@ -492,6 +492,18 @@ fn an_explanation_in_every_form() {
         let mut quiet = ExplanationText::new(out, &look(false));
         quiet.finish(&Conclusion { slower_than: Nanos::from_millis(100), ..Conclusion::default() }).unwrap();
     });
+    // Explained as they came: the summary says how late verdicts were.
+    let [median, p99, longest] = [1_400, 1_900, 2_600].map(Nanos::from_millis);
+    let live = Conclusion { lag: Some(Lag { median, p99, longest }), ..sample::conclusion() };
+    golden("explain-live.jsonl", |out| {
+        ExplanationReport::finish(&mut Writer::new(out, &Verdicts, &JSON), &live).unwrap();
+    });
+}
+
+#[test]
+fn a_wait_has_the_kernel_s_name() {
+    let reclaim = Verdict { chain: vec![Cause::MemoryReclaim], ..sample::own_write() };
+    assert_eq!(describe_chain(&reclaim), "direct reclaim");
 }
 
 #[test]

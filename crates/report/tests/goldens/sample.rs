@@ -686,6 +686,7 @@ pub(crate) fn conclusion() -> Conclusion {
         },
         slower_than: Nanos::from_millis(100),
         is_of_one_request: false,
+        asks_why_not: false,
         agreement: None,
         lag: None,
         unobservable: vec![Unobservable {
