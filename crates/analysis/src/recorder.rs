@@ -5,18 +5,16 @@ pub mod host_facts;
 pub mod partial;
 pub mod plan;
 pub mod processes;
+pub mod settings;
 
 use recording::Manifest;
 use report::Zone;
-
-/// The manifest's setting that says why a recording ended before it was asked to.
-const ENDED_BECAUSE: &str = "ended_because";
 
 /// What to know of how a recording was made.
 pub fn notes(manifest: &Manifest, zone: &Zone) -> Vec<String> {
     let mut notes = processes::notes(manifest.broker.as_ref(), &|time| zone.time_of_day(time));
     notes.extend(partial::note(&manifest.settings));
-    let ended = manifest.settings.get(ENDED_BECAUSE);
+    let ended = manifest.settings.get(settings::ENDED_BECAUSE);
     notes.extend(ended.map(|why| format!("the recording ended by itself: {why}")));
     notes
 }

@@ -3,12 +3,32 @@
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
+use analysis::stop::INTERRUPTED;
 use analysis::{Error, Usage};
 
-/// The command could not do what was asked.
 const FAILED: u8 = 1;
-/// The command was asked wrongly.
+/// As clap has it, too.
 const WRONG_USAGE: u8 = 2;
+
+/// Exit statuses of the program, with their meaning.
+pub const EXIT_CODES: [(i32, &str); 4] = [
+    (
+        0,
+        "The command did what was asked. Also: the reader of its output closed the pipe, or Ctrl-C ended a live command",
+    ),
+    (
+        FAILED as i32,
+        "Something could not be read, watched or written. One line on standard error names the file, connection or process and what to do",
+    ),
+    (
+        WRONG_USAGE as i32,
+        "The command was asked wrongly: an unknown flag, a value out of range, flags that exclude each other",
+    ),
+    (
+        INTERRUPTED,
+        "A signal ended the command before it was done: a second Ctrl-C, or a Ctrl-C while a recording is copied from a store",
+    ),
+];
 
 /// Fails because arguments do not go together.
 pub(crate) fn usage<T>(why: impl Into<String>) -> anyhow::Result<T> {

@@ -15,6 +15,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
+pub use failure::EXIT_CODES;
+
 /// Say why a Kafka request was slow, from a broker's network, kernel and disk.
 #[derive(Debug, Parser)]
 #[command(name = "brokerscope", version, max_term_width = 80, disable_help_subcommand = true)]

@@ -228,9 +228,25 @@ pub(crate) fn pieces(ranges: &[Range<u64>]) -> impl Iterator<Item = Range<u64>> 
 mod tests {
     use std::ops::Range;
 
+    use object_store::ClientConfigKey;
+    use object_store::aws::AmazonS3ConfigKey;
     use proptest::prelude::*;
 
     use super::{GAP_BYTES, PIECE_BYTES, free_bytes, merged, pieces};
+
+    #[test]
+    fn the_library_knows_the_variables_of_the_reference() {
+        let page = include_str!("../../../docs/reference/settings.md");
+        let names: Vec<&str> = page.split('`').filter(|part| part.starts_with("AWS_")).collect();
+        assert!(names.len() > 5, "{names:?}");
+        for name in names {
+            let key = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>();
+            assert!(key.is_ok(), "object_store does not read {name}");
+        }
+        let key = "aws_timeout".parse::<AmazonS3ConfigKey>().ok();
+        assert_eq!(key, Some(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout)));
+        assert!("aws_no_such_thing".parse::<AmazonS3ConfigKey>().is_err());
+    }
 
     #[test]
     fn close_ranges_are_one_and_long_ones_are_several() {

@@ -7,8 +7,8 @@ use advise::Settings;
 use recording::{Broker, Manifest};
 use report::quantity::format_count_of;
 
-/// The manifest's setting that says why they are not known.
-pub const UNKNOWN: &str = "settings_in_force_unknown";
+use super::settings::SETTINGS_UNKNOWN;
+
 /// A value that is longer is none that a rule can use: `log.dirs` names some dozens.
 const MAX_VALUE_BYTES: usize = 16 << 10;
 
@@ -40,7 +40,7 @@ pub fn in_force(broker: &Broker) -> Settings {
 pub fn note(manifest: &Manifest) -> Option<String> {
     let broker = manifest.broker.as_ref()?;
     let Some(in_force) = &broker.settings_in_force else {
-        let why = manifest.settings.get(UNKNOWN)?;
+        let why = manifest.settings.get(SETTINGS_UNKNOWN)?;
         return Some(format!("settings changed while the broker ran (kafka-configs) are not known: {why}"));
     };
     let value = |of: &BTreeMap<String, String>, name: &str| of.get(name).map(|value| value.trim().to_owned());
@@ -61,7 +61,7 @@ mod tests {
 
     use recording::{Broker, Manifest};
 
-    use super::{UNKNOWN, in_force as settings, note};
+    use super::{SETTINGS_UNKNOWN, in_force as settings, note};
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_broker_that_did_not_say_is_told_of() {
         let mut refused = manifest(broker(None));
-        refused.settings.insert(UNKNOWN.to_owned(), "it refused".to_owned());
+        refused.settings.insert(SETTINGS_UNKNOWN.to_owned(), "it refused".to_owned());
         assert!(note(&refused).unwrap().ends_with("not known: it refused"));
     }
 

@@ -93,6 +93,9 @@ macro_rules! single_entries {
         fn read_single(entries: &Entries<'_>, facts: &mut HostFacts) {
             $(facts.$field = entries.known($name);)+
         }
+
+        /// Names of the values that have one entry each, behind `runs_on.`.
+        pub const NAMES: &[&str] = &[$($name),+];
     };
 }
 

@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use model::Nanos;
 use report::quantity::format_count;
 
-/// The manifest's setting that says from which length on something was slow. Absent: everything was recorded.
-pub const PARTIAL: &str = "fine_events_around_slower_than_ns";
-/// How many events were left out.
-pub const LEFT_OUT: &str = "fine_events_left_out";
+use super::settings::{LEFT_OUT, PARTIAL};
 
 /// A recorder's memory of the last seconds: beyond, the beginning of what took even longer is not there.
 #[cfg(feature = "live")]

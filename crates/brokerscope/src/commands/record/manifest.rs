@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::thread::available_parallelism;
 
-use analysis::recorder::partial::PARTIAL;
-use analysis::recorder::{broker_settings, host_facts, plan};
+use analysis::recorder::{broker_settings, host_facts, plan, settings as keys};
 use broker::Broker;
 use recording::{Clock, Host, Jvm, Manifest};
 use watch::Watch;
@@ -27,7 +26,7 @@ pub(super) fn at_start(
     let (offset, started) = watch.clock();
     let mut settings = settings(args, broker);
     if let Err(error) = &asked {
-        settings.insert(broker_settings::UNKNOWN.to_owned(), error.to_string());
+        settings.insert(keys::SETTINGS_UNKNOWN.to_owned(), error.to_string());
     }
     let settings_in_force = asked.ok().map(|answered| broker_settings::kept(broker, answered));
     Manifest {
@@ -86,20 +85,20 @@ fn public(broker: &Broker) -> BTreeMap<String, String> {
 
 fn settings(args: &Record, broker: &Broker) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::from([
-        ("max_memory_bytes".to_owned(), args.service.memory.max_memory.to_string()),
-        ("interface".to_owned(), args.service.interface.interface.clone()),
+        (keys::MAX_MEMORY.to_owned(), args.service.memory.max_memory.to_string()),
+        (keys::INTERFACE.to_owned(), args.service.interface.interface.clone()),
     ]);
     host_facts::note(&read_host_facts(broker.pid, &Ok(broker.log_dirs.clone())), &mut settings);
     // Whose numbers all ids of processes and threads are.
     if let Ok(namespace) = fs::read_link("/proc/self/ns/pid") {
-        settings.insert("pid_namespace".to_owned(), namespace.to_string_lossy().into_owned());
+        settings.insert(keys::PID_NAMESPACE.to_owned(), namespace.to_string_lossy().into_owned());
     }
     if let Some(slower_than) = args.keep_near() {
-        settings.insert("slower_than_ns".to_owned(), slower_than.0.to_string());
-        settings.insert(PARTIAL.to_owned(), slower_than.0.to_string());
+        settings.insert(keys::SLOWER_THAN.to_owned(), slower_than.0.to_string());
+        settings.insert(keys::PARTIAL.to_owned(), slower_than.0.to_string());
     }
     if let Some(header) = &args.service.scope.filter.message_id {
-        settings.insert("message_id".to_owned(), header.clone());
+        settings.insert(keys::MESSAGE_ID.to_owned(), header.clone());
     }
     settings
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use analysis::Stop;
-use analysis::recorder::{partial, plan, processes};
+use analysis::recorder::{partial, plan, processes, settings};
 use analysis::source::{self, LiveOptions};
 use anyhow::Context as _;
 use model::{BrokerChange, Event, Loss, LossKind, Nanos, TlsTotals};
@@ -156,7 +156,7 @@ impl Recorder {
                 let written = self.writer.write(&decided);
                 self.check(written);
             });
-            self.manifest.settings.insert(partial::LEFT_OUT.to_owned(), held.to_string());
+            self.manifest.settings.insert(settings::LEFT_OUT.to_owned(), held.to_string());
         }
         let now = watch::now();
         self.manifest.ended_ns = Some(now.realtime_ns);
