@@ -22,7 +22,7 @@
 #                target/tune-advice
 #   make fleet   mysterious disk reads on one broker of nine, with real brokers: fleet, files, logs and advise must name
 #                what was injected (root; 3 minutes, 4 GB of memory; target/fleet keeps it)
-#   make deb     the Debian package of the release binary, with man pages and completions (target/debian)
+#   make deb     the Debian package of the release binary, with man pages, completions and the book as Markdown (target/debian)
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
 #   make page    the page of `report`: built, compared with the one in the repository, and tried in Chromium; `make web`
 #                builds it, `make picture` takes the picture in README of it, and `make fs-picture` that of `make fs`'s
@@ -47,7 +47,7 @@ endif
 # Of vmtest; `make test` takes the first.
 KERNELS ?= 6.1 6.12
 
-.PHONY: docs manual deb quick test-long live-long demo faults faults-short fleet fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
+.PHONY: docs manual deb quick test-long live-long demo faults faults-short fleet fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -73,7 +73,7 @@ test-long: setup-test
 live-long:
 	tests/run $(LIVE_LONG)
 
-setup-bench setup-build setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest: setup-%:
+setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest: setup-%:
 	@setup/debian $*
 
 # Fails where a target is missed.
@@ -164,10 +164,18 @@ manual:
 	$(CARGO) build --quiet --workspace --example manual
 	target/debug/examples/manual target/manual
 
-deb: setup-build
+# The package's builder, once: the last that Rust 1.85 builds. Without its own xz, which takes a library's headers.
+CARGO_DEB_VERSION := 3.8.0
+CARGO_DEB := target/tools/cargo-deb-$(CARGO_DEB_VERSION)/bin/cargo-deb
+$(CARGO_DEB):
+	@echo "deb: builds cargo-deb $(CARGO_DEB_VERSION) once, from crates.io"
+	$(CARGO) install cargo-deb --version =$(CARGO_DEB_VERSION) --locked --quiet --no-default-features \
+		--root target/tools/cargo-deb-$(CARGO_DEB_VERSION)
+
+deb: setup-deb $(CARGO_DEB)
 	$(CARGO) build --release -p brokerscope
 	$(CARGO) run --quiet --release -p brokerscope --example manual -- target/manual
-	$(CARGO) deb -p brokerscope --no-build
+	$(CARGO_DEB) -p brokerscope --no-build
 
 # The part that reads files and recordings builds without Linux, BPF or clang.
 offline:

@@ -54,6 +54,8 @@ fn run(command: &mut Command) -> String {
 
 /// cargo-deb, installed below the target directory the first time.
 fn cargo_deb() -> PathBuf {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    assert!(makefile.contains(&format!("\nCARGO_DEB_VERSION := {CARGO_DEB}\n")), "make deb takes another");
     let tools = root().join("target/tools").join(format!("cargo-deb-{CARGO_DEB}"));
     let binary = tools.join("bin/cargo-deb");
     if !binary.exists() {
@@ -133,7 +135,13 @@ fn installs(image: &Image, package: &Path) {
     assert!(!verified.contains("brokerscope"), "{verified}");
     let exposure = inside(image, "systemd-analyze security --offline=yes --threshold=40 brokerscope.service");
     println!("{}", exposure.lines().last().unwrap_or_default());
-    for file in ["systemd/containers.conf", "prometheus/brokerscope.alerts.yml", "grafana/broker.json"] {
+    for file in [
+        "systemd/containers.conf",
+        "cron/brokerscope",
+        "sql/views.sql",
+        "prometheus/brokerscope.alerts.yml",
+        "grafana/broker.json",
+    ] {
         inside(image, &format!("test -s /usr/share/brokerscope/{file}"));
     }
     // A host may be set up to leave out manuals: what is in the package counts.
@@ -143,6 +151,7 @@ fn installs(image: &Image, package: &Path) {
         "bash-completion/completions/brokerscope",
         "zsh/vendor-completions/_brokerscope",
         "fish/vendor_completions.d/brokerscope.fish",
+        "doc/brokerscope/docs/how-to/service.md",
     ] {
         assert!(
             contents.contains(&format!("/usr/share/{file}")),

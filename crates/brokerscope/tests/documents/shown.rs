@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
+use super::reference::hold_part;
 use super::{pages, project};
 
 const SAMPLE: &str = "samples/journal-stall";
@@ -127,6 +128,46 @@ fn flags_of_every_shown_command_exist() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The page shows the whole file, and its command is one.
+#[test]
+fn the_file_for_cron_is_shown_and_its_flags_exist() {
+    const FILE: &str = "deploy/cron/brokerscope";
+    let file = fs::read_to_string(project(FILE)).unwrap();
+    let shown =
+        file.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect::<String>();
+    hold_part("docs/how-to/record-for-days.md", FILE, &shown);
+    let (variable, folders) = file.lines().find_map(|line| line.split_once("RECORDINGS=")).unwrap();
+    assert_eq!(variable, "");
+    let recorder = file.lines().find_map(|line| line.split_once("* * * * root brokerscope ")).unwrap().1;
+    let script = format!("RECORDINGS={folders}; printf '%s\\n' brokerscope {}", recorder.replace("\\%", "%"));
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let words = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
+    let parsed = brokerscope::command().try_get_matches_from(&words).unwrap();
+    let (command, flags) = parsed.subcommand().unwrap();
+    assert_eq!(command, "record");
+    let directory = flags.get_one::<std::path::PathBuf>("output").unwrap().to_str().unwrap();
+    let day = directory.strip_prefix(folders).unwrap().split('/').nth(1).unwrap();
+    assert!(day.starts_with("date=20") && directory.ends_with('h'), "{directory}");
+}
+
+/// Links between README and the book hold in the package, too: each part lies there as it does here.
+#[test]
+fn the_package_has_the_book() {
+    let manifest = fs::read_to_string(project("crates/brokerscope/Cargo.toml")).unwrap();
+    for entry in fs::read_dir(project("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        let part = path.file_name().unwrap().to_str().unwrap();
+        // What only those need who have the sources.
+        if path.is_dir() && part != "contributing" {
+            let pages = if part == "pictures" { "*.png" } else { "*.md" };
+            let asset = format!(
+                "[\"../../docs/{part}/{pages}\", \"usr/share/doc/brokerscope/docs/{part}/\", \"644\"]"
+            );
+            assert!(manifest.contains(&asset), "{asset}");
+        }
+    }
 }
 
 #[test]
