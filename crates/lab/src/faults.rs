@@ -25,7 +25,7 @@ use std::time::Instant;
 use fastrand::Rng;
 use ground_truth::{HostObservations, KernelStats, Observation};
 use matrix::Matrix;
-use plan::{Fault, Tools, VolumeKind, Window, inject};
+use plan::{Fault, Tools, VolumeKind, Window, inject, inject_until_shown};
 use result::{Bounds, FaultResult, RECORDING};
 use test_bed::{SETTLE, TestBed};
 
@@ -329,7 +329,10 @@ fn inject_all(
     for (fault, tools) in faults {
         let own = name_hash(fault.name).rotate_left(32);
         let seeds = (0..run.seeds).map(|number| run.seed.wrapping_add(u64::from(number)) ^ own);
-        let windows = seeds.map(|seed| inject(fault, tools, bed, &mut Rng::with_seed(seed)));
+        let windows = seeds.map(|seed| {
+            let mut rng = Rng::with_seed(seed);
+            inject_until_shown(|| inject(fault, tools, bed, &mut rng))
+        });
         injected.push(windows.collect::<Result<_>>()?);
     }
     interrupt().sleep(SETTLE)?;

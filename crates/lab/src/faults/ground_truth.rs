@@ -20,8 +20,10 @@ use crate::process::Background;
 
 /// The JVM's log has whole milliseconds.
 const STAMP_NS: i64 = 1_000_000;
-/// A pause or a wait that is shorter slows nobody over any threshold.
+/// A pause that is shorter slows nobody over any threshold.
 const SHORTEST_NS: i64 = 1_000_000;
+/// The shortest wait for a processor that is kept: the slowest requests of an idle broker take about a millisecond.
+const SHORTEST_WAIT_NS: i64 = 100_000;
 
 /// A stretch of time that was observed what went on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +32,9 @@ pub(super) struct Observation {
     pub(super) start_ns: i64,
     /// Until when.
     pub(super) end_ns: i64,
+    /// How much of that it took, if it is not known which part; all of it without this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) length_ns: Option<i64>,
     /// What a request may be blamed on that mostly lies in it.
     pub(super) truth: Truth,
     /// Whether nothing else can have gone on in it: all threads stood still, for what it says.
@@ -65,13 +70,14 @@ impl Observation {
         let Pause { operation, start_ns, end_ns, reaching_ns } = pause;
         let [length_ms, reaching_ms] = [pause.length_ns(), *reaching_ns].map(|ns| ns / 1_000_000);
         let said = format!("{by}: {operation}, {length_ms} ms, {reaching_ms} ms of it until all had stopped");
-        Self { start_ns: *start_ns, end_ns: end_ns.saturating_add(STAMP_NS), truth, alone: false, said }
+        observed(*start_ns, end_ns.saturating_add(STAMP_NS), truth, said)
     }
 
-    /// How much of a stretch it takes, in nanoseconds.
-    fn part_of(&self, start_ns: i64, end_ns: i64) -> Option<(i64, i64)> {
-        let part = (self.start_ns.max(start_ns), self.end_ns.min(end_ns));
-        (part.0 < part.1).then_some(part)
+    /// The part of a stretch that it can have taken, and how much of that part it took at most, in nanoseconds.
+    fn part_of(&self, start_ns: i64, end_ns: i64) -> Option<Part> {
+        let (start, end) = (self.start_ns.max(start_ns), self.end_ns.min(end_ns));
+        let most = self.length_ns.filter(|length| *length < end.saturating_sub(start));
+        (start < end).then_some(Part { start, end, most })
     }
 }
 
@@ -79,7 +85,17 @@ fn long(pauses: &[Pause]) -> impl Iterator<Item = &Pause> {
     pauses.iter().filter(|pause| pause.length_ns() >= SHORTEST_NS)
 }
 
-/// How much of a stretch is observed of by those that `wanted` picks, each moment once; nanoseconds.
+/// A part of a stretch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Part {
+    start: i64,
+    end: i64,
+    /// How much of it was taken at most; all of it without this.
+    most: Option<i64>,
+}
+
+/// How much of a stretch is observed by those that `wanted` picks, each moment once, and of no observation more than it
+/// lasted; nanoseconds.
 pub(super) fn observed_ns(
     observed: &[Observation],
     start_ns: i64,
@@ -87,14 +103,19 @@ pub(super) fn observed_ns(
     wanted: impl Fn(&Observation) -> bool,
 ) -> i64 {
     let picked = observed.iter().filter(|observed| wanted(observed));
-    let mut parts: Vec<(i64, i64)> =
-        picked.filter_map(|observed| observed.part_of(start_ns, end_ns)).collect();
+    let mut parts: Vec<Part> = picked.filter_map(|observed| observed.part_of(start_ns, end_ns)).collect();
     parts.sort_unstable();
-    let mut until = start_ns;
-    let mut sum = 0_i64;
-    for (start, end) in parts {
-        sum = sum.saturating_add(end.saturating_sub(start.max(until)).max(0));
-        until = until.max(end);
+    let whole = covered_ns(parts.iter().filter(|part| part.most.is_none()));
+    let shorter: i64 = parts.iter().filter_map(|part| part.most).sum();
+    covered_ns(parts.iter()).min(whole.saturating_add(shorter))
+}
+
+/// The sum of parts in order, each moment once.
+fn covered_ns<'a>(parts: impl Iterator<Item = &'a Part>) -> i64 {
+    let (mut until, mut sum) = (i64::MIN, 0_i64);
+    for part in parts {
+        sum = sum.saturating_add(part.end.saturating_sub(part.start.max(until)).max(0));
+        until = until.max(part.end);
     }
     sum
 }
@@ -238,26 +259,30 @@ fn numbers(path: &Path) -> Option<Vec<i64>> {
     fs::read_to_string(path).ok()?.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
-fn observed(start_ns: i64, end_ns: i64, causes: &[&str], said: String) -> Observation {
-    Observation { start_ns, end_ns, truth: Truth::of(causes), alone: false, said }
+fn observed(start_ns: i64, end_ns: i64, truth: Truth, said: String) -> Observation {
+    Observation { start_ns, end_ns, length_ns: None, truth, alone: false, said }
 }
 
-/// A wait that ended between two looks.
+/// Waits of a thread that ended between two looks, so long together: when in between is not known.
 fn wait(length_ns: i64, since_ns: i64, until_ns: i64) -> Option<Observation> {
     let said = || format!("schedstat: {} us without a processor", length_ns / 1_000);
-    (length_ns >= SHORTEST_NS)
-        .then(|| observed(since_ns.saturating_sub(length_ns), until_ns, &["run-queue"], said()))
+    let within = || {
+        let start_ns = since_ns.saturating_sub(length_ns);
+        observed(start_ns, until_ns, Truth::of(&["run-queue"]), said())
+    };
+    (length_ns >= SHORTEST_WAIT_NS).then(|| Observation { length_ns: Some(length_ns), ..within() })
 }
 
 fn busy(since_ns: i64, until_ns: i64) -> Observation {
-    observed(since_ns, until_ns, &["journal-commit", "slow-device"], "the device's stat: at work".to_owned())
+    let truth = Truth::of(&["journal-commit", "slow-device"]);
+    observed(since_ns, until_ns, truth, "the device's stat: at work".to_owned())
 }
 
 /// Requests that ended just now.
 fn slow(ms: i64, now_ns: i64) -> Observation {
     let start_ns = now_ns.saturating_sub(ms.saturating_mul(1_000_000));
     let said = format!("the disk's stat: requests of {ms} ms");
-    observed(start_ns, now_ns, &["slow-device", "journal-commit"], said)
+    observed(start_ns, now_ns, Truth::of(&["slow-device", "journal-commit"]), said)
 }
 
 #[cfg(test)]
@@ -324,11 +349,25 @@ mod kernel_stats_tests {
 
     #[test]
     fn a_wait_began_its_length_before_it_was_added_at_the_earliest() {
-        assert_eq!(wait(999_999, 10_000_000, 14_000_000), None);
+        assert_eq!(wait(99_999, 10_000_000, 14_000_000), None);
         let observed = wait(6_000_000, 10_000_000, 14_000_000).unwrap();
         assert_eq!((observed.start_ns, observed.end_ns), (4_000_000, 14_000_000));
         assert!(observed.truth.allows("run-queue", &[]) && !observed.truth.allows("journal-commit", &[]));
         assert!(busy(0, 1).truth.allows("journal-commit", &[]));
+    }
+
+    #[test]
+    fn waits_last_as_long_as_they_took_and_not_as_long_as_nobody_looked() {
+        let waits = [wait(730_000, 10_000_000, 14_000_000), wait(300_000, 10_000_000, 14_000_000)];
+        let waits: Vec<Observation> = waits.into_iter().flatten().collect();
+        let of = |waits: &[Observation], start_ns, end_ns| observed_ns(waits, start_ns, end_ns, |_| true);
+        assert_eq!(of(&waits[..1], 11_000_000, 12_200_000), 730_000);
+        assert_eq!(of(&waits[..1], 13_900_000, 15_100_000), 100_000, "no more than lies in it");
+        assert_eq!(of(&waits, 11_000_000, 12_200_000), 1_030_000, "of two threads, one after the other");
+        assert_eq!(of(&waits, 11_000_000, 11_500_000), 500_000, "no more than there is");
+        let with_device = [waits[0].clone(), busy(10_000_000, 11_500_000)];
+        assert_eq!(of(&with_device, 11_000_000, 12_200_000), 1_200_000);
+        assert_eq!(of(&with_device, 10_000_000, 14_000_000), 2_230_000);
     }
 
     #[test]

@@ -122,6 +122,9 @@ impl<'a> Matrix<'a> {
         text.push('\n');
         for result in self.results {
             let _ = writeln!(text, "{} (seed {}): {}", result.fault, result.seed, result.in_short());
+            for attempt in result.tried_again().flat_map(|window| &window.failed_attempts) {
+                let _ = writeln!(text, "  tried again: {} ({})", attempt.failure, attempt.parameters);
+            }
             for window in result.not_injected() {
                 let why = window.failure.as_deref().unwrap_or_default();
                 let _ = writeln!(text, "  not injected: {why} ({})", window.parameters);

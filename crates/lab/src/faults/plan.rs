@@ -19,7 +19,7 @@ use crate::host::{Cgroup, CpuHogs};
 use crate::jvm::Jvm;
 use crate::kafka;
 use crate::net::Network;
-use crate::session::interrupt;
+use crate::session::{interrupt, say};
 use crate::volume::{Extent, FileSystem};
 
 /// The topic that the load writes to.
@@ -293,6 +293,41 @@ pub(super) struct Window {
     pub(super) failure: Option<String>,
     /// Which requests must be blamed on what; the first that fits a request counts.
     pub(super) truths: Vec<Truth>,
+    /// Attempts before this one that nothing shows to have been injected.
+    #[serde(default)]
+    pub(super) failed_attempts: Vec<FailedAttempt>,
+}
+
+/// An attempt to inject a fault that nothing shows to have been injected: what was slow in it has no ground truth.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FailedAttempt {
+    /// From when, UTC nanoseconds.
+    pub(super) start_ns: i64,
+    /// Until when.
+    pub(super) end_ns: i64,
+    /// What was missing.
+    pub(super) failure: String,
+    /// What was drawn.
+    pub(super) parameters: String,
+}
+
+/// How often a window's fault is injected, until something shows that it was.
+const MAX_ATTEMPTS: usize = 3;
+
+/// Tries to inject a fault until something shows that it was injected; what is drawn is other each time.
+pub(super) fn inject_until_shown(mut attempt: impl FnMut() -> Result<Window>) -> Result<Window> {
+    let mut failed_attempts = Vec::new();
+    loop {
+        let window = attempt()?;
+        match window.failure {
+            Some(failure) if failed_attempts.len() + 1 < MAX_ATTEMPTS => {
+                let Window { start_ns, end_ns, parameters, .. } = window;
+                say(&format!("  not injected, tried again: {failure} ({parameters})"));
+                failed_attempts.push(FailedAttempt { start_ns, end_ns, failure, parameters });
+            }
+            _ => return Ok(Window { failed_attempts, ..window }),
+        }
+    }
 }
 
 impl Window {
@@ -370,6 +405,25 @@ mod tests {
             (1..=300).map(|ms| Answer { sent_ns: 0, latency_ns: ms * 1_000_000 }).collect();
         assert_eq!(slowest(answers.iter()), 294);
         assert_eq!(slowest([].iter()), 1);
+    }
+
+    #[test]
+    fn what_was_not_injected_is_tried_again_and_counted_and_given_up_at_last() {
+        let shown = |of: &mut u32, at: u32| {
+            *of += 1;
+            let window = Window { start_ns: i64::from(*of), ..Window::default() };
+            Ok(window.shown_by(usize::from(*of >= at), "writes"))
+        };
+        let run = |at: u32| {
+            let mut attempts = 0;
+            let window = inject_until_shown(|| shown(&mut attempts, at)).unwrap();
+            let before: Vec<i64> = window.failed_attempts.iter().map(|failed| failed.start_ns).collect();
+            (attempts, window.failure.is_some(), before)
+        };
+        assert_eq!(run(1), (1, false, vec![]));
+        assert_eq!(run(3), (3, false, vec![1, 2]));
+        assert_eq!(run(9), (3, true, vec![1, 2]));
+        assert!(inject_until_shown(|| Err(Error::Interrupted)).is_err());
     }
 
     #[test]

@@ -91,10 +91,18 @@ impl FaultResult {
         self.windows.iter().filter(|window| window.failure.is_some())
     }
 
+    /// The windows that were injected, or given up, after attempts that nothing shows to have been.
+    pub(super) fn tried_again(&self) -> impl Iterator<Item = &Window> {
+        self.windows.iter().filter(|window| !window.failed_attempts.is_empty())
+    }
+
     /// One line.
     pub(super) fn in_short(&self) -> String {
         match (&self.score, &self.failure) {
-            (Some(score), _) => score.in_short(self.not_injected().count()),
+            (Some(score), _) => {
+                let attempts = self.tried_again().map(|window| window.failed_attempts.len()).sum();
+                score.in_short(self.not_injected().count(), attempts)
+            }
             (None, Some(failure)) => format!("failed: {failure}"),
             (None, None) => "not scored".to_owned(),
         }
@@ -179,7 +187,10 @@ fn of_fault(result: &FaultResult, Bounds { each, forgiven, .. }: Bounds) -> Targ
     let is_forgiven = score.right > 0 && score.victims.saturating_sub(score.right) <= forgiven;
     let is_enough = score.right_percent() >= each || is_forgiven;
     let mut found = format!("{} of {} requests, {:.1} %", score.right, score.victims, score.right_percent());
-    for (count, what) in [(not_injected, "not injected"), (idle, "without a slow request")] {
+    let tried_again = result.tried_again().count();
+    let counts =
+        [(not_injected, "not injected"), (tried_again, "tried again"), (idle, "without a slow request")];
+    for (count, what) in counts {
         if count > 0 {
             let _ = write!(found, "; {count} of {} windows {what}", result.windows.len());
         }
@@ -199,7 +210,7 @@ pub(super) fn is_quiet(result: &FaultResult) -> bool {
 #[cfg(test)]
 mod targets_tests {
     use super::*;
-    use crate::faults::plan::{Truth, Window};
+    use crate::faults::plan::{FailedAttempt, Truth, Window};
     use crate::faults::score::Score;
 
     fn missed(results: &[FaultResult]) -> usize {
@@ -241,6 +252,16 @@ mod targets_tests {
         failed.windows[0].failure = Some("no".to_owned());
         assert_eq!(missed(&[failed]), 1);
         assert_eq!(missed(&[FaultResult::default()]), 1, "no score");
+    }
+
+    #[test]
+    fn a_window_that_was_injected_at_last_reaches_the_target_which_says_so() {
+        let mut late = result(100, 100);
+        late.windows[0].failed_attempts = vec![FailedAttempt::default(); 2];
+        assert_eq!(missed(&[late.clone()]), 0);
+        let found = &targets(&[late.clone()], Bounds::WANTED)[0].found;
+        assert!(found.ends_with("; 1 of 1 windows tried again"), "{found}");
+        assert!(late.in_short().contains("2 attempt(s) that were not injected, and tried again"));
     }
 
     #[test]

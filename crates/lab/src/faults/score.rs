@@ -49,6 +49,9 @@ pub(super) struct Score {
     pub(super) edge_right: u64,
     /// Slow requests in windows that no truth speaks of.
     pub(super) bystanders: u64,
+    /// Slow requests in attempts that nothing shows to have been injected: nothing says what slowed them.
+    #[serde(default)]
+    pub(super) of_failed_attempts: u64,
     /// Slow requests outside windows that were given a cause that nothing else shows, by cause.
     pub(super) spurious: BTreeMap<String, u64>,
     /// Slow requests outside windows that were given a cause that was observed, by cause.
@@ -79,7 +82,8 @@ impl Score {
         self.observed_outside.values().sum()
     }
 
-    pub(super) fn in_short(&self, not_injected: usize) -> String {
+    /// One line; so many windows were not injected, and so many attempts were made again.
+    pub(super) fn in_short(&self, not_injected: usize, failed_attempts: usize) -> String {
         let mut text = match self.victims {
             0 => "nothing injected that could be named".to_owned(),
             victims => format!("{} of {victims} right ({:.1} %)", self.right, self.right_percent()),
@@ -92,6 +96,8 @@ impl Score {
             (self.unexplained, "slow outside windows without a cause"),
             (self.edge, "at an edge"),
             (self.bystanders, "bystanders"),
+            (failed_attempts as u64, "attempt(s) that were not injected, and tried again"),
+            (self.of_failed_attempts, "slow in these attempts, not judged"),
             (not_injected as u64, "window(s) not injected"),
         ];
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
@@ -162,6 +168,11 @@ impl Score {
         let overlaps = windows.iter().enumerate().map(|(at, window)| (said.overlap_ns(window), at, window));
         let most = overlaps.max_by_key(|(overlap, at, _)| (*overlap, std::cmp::Reverse(*at)));
         let Some((overlap_ns, at, window)) = most.filter(|(overlap, ..)| *overlap > 0) else {
+            let mut failed = windows.iter().flat_map(|window| &window.failed_attempts);
+            if failed.any(|attempt| said.is_within((attempt.start_ns, attempt.end_ns))) {
+                self.of_failed_attempts += 1;
+                return;
+            }
             return self.add_outside(said, observed);
         };
         if said.latency_ns() < window.threshold_ns() {
@@ -323,6 +334,7 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::faults::plan::FailedAttempt;
     use crate::jvm::Pause;
 
     fn verdict(client: &str, start_ms: i64, end_ms: i64, cause: &str, confidence: &str) -> String {
@@ -412,6 +424,21 @@ mod tests {
         let score =
             score(&lines.join("\n"), &FaultResult { windows, others, ..FaultResult::default() }).unwrap();
         assert_eq!((score.victims, score.right, score.spurious_count()), (1, 1, 0));
+    }
+
+    #[test]
+    fn what_a_failed_attempt_slowed_is_counted_and_not_judged() {
+        let attempt = FailedAttempt { start_ns: 0, end_ns: 400_000_000, ..FailedAttempt::default() };
+        let truths = vec![Truth::of(&["journal-commit"])];
+        let windows = [Window { failed_attempts: vec![attempt], ..window(truths) }];
+        let lines = [
+            verdict("a", 100, 300, "slow-client", "exact"),
+            verdict("a", 1100, 1300, "journal-commit", "exact"),
+            verdict("a", 3000, 3200, "slow-client", "exact"),
+        ];
+        let score = scored(&lines, &windows);
+        assert_eq!((score.of_failed_attempts, score.victims, score.right), (1, 1, 1));
+        assert_eq!(score.spurious_count(), 1);
     }
 
     #[test]
