@@ -153,13 +153,13 @@ const MEANS: &[Means] = &[
     Means {
         stage: Stage::Handler,
         what: "what its handler did: it ran on a CPU, or waited for a Java lock or condition",
-        purposes: &["lock-waits", "off-cpu"],
+        purposes: &["lock-waits", "off-cpu", "futex-waits"],
         more: STACKS,
     },
     Means {
         stage: Stage::Lock,
         what: "what the thread that held the lock did with it",
-        purposes: &["lock-waits", "off-cpu"],
+        purposes: &["lock-waits", "off-cpu", "futex-waits"],
         more: STACKS,
     },
     Means {
@@ -177,7 +177,7 @@ const MEANS: &[Means] = &[
     Means {
         stage: Stage::Respond,
         what: "what its network thread did before it answered",
-        purposes: &["socket-ops", "off-cpu", "disk-reads"],
+        purposes: &["socket-ops", "off-cpu", "disk-reads", "futex-waits"],
         more: STACKS,
     },
     Means {

@@ -371,6 +371,8 @@ purposes! {
     /// Segments sent again on these.
     TcpRetransmits = "tcp-retransmits":
         typed(STRUCTURES, &[(When::Always, &["tcp_retransmit_skb"])]).requires(&[Purpose::SocketOps]);
+    /// Long waits of request handlers and network threads for Java's locks, and who ended them.
+    FutexWaits = "futex-waits": NONE.requires(&[Purpose::Wakeups, Purpose::KernelStacks]);
     /// Long waits of file systems' own threads.
     KernelThreads = "kernel-threads":
         NONE.needs(&[Need::KernelThreads, Need::Process]).requires(&[Purpose::KernelStacks]);

@@ -220,6 +220,7 @@ fn load(plan: &Plan, pid: u32, stacks: bool, symbols: &Symbols, options: &Option
         only_devices: u8::from(!options.devices.is_empty()),
         kernel_threads: u8::from(stacks && plan.uses(Purpose::KernelThreads)),
         preemptible: u8::from(preemptible),
+        futex_waits: u8::from(stacks && plan.uses(Purpose::FutexWaits)),
         exact_commits: u8::from(plan.uses(Purpose::BtrfsFunctions)),
         wake_bytes: u64::from(options.ring_bytes / 4),
         ..types::settings::default()

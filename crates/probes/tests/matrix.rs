@@ -33,7 +33,7 @@ const XFS: Making<'static> =
     Making { kind: "xfs", arguments: &["-q", "-f"], bytes: 320 << 20, options: "loop" };
 const GIVE_UP: Duration = Duration::from_secs(60);
 /// What must be seen by every plan, on every kernel since 5.10, once ext4 and XFS are mounted.
-const ALWAYS: [Purpose; 17] = [
+const ALWAYS: [Purpose; 18] = [
     Purpose::FileWrites,
     Purpose::FileReads,
     Purpose::FileTransfers,
@@ -44,6 +44,7 @@ const ALWAYS: [Purpose; 17] = [
     Purpose::OffCpu,
     Purpose::Wakeups,
     Purpose::KernelStacks,
+    Purpose::FutexWaits,
     Purpose::JournalCommits,
     Purpose::CommitPhases,
     Purpose::JournalHandles,

@@ -24,7 +24,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use model::{Event as Row, KernelSpan, SpanSource};
+use model::{Event as Row, KernelSpan, OffCpu, SpanSource};
 use probes::{BlockIo, Event, Facts, Options, Plan, Probes, Purpose, Target};
 use scene::{EXT4, FileSystem, Freeze, Making};
 use watched::Watch;
@@ -42,6 +42,7 @@ fn planted_reasons_are_reported() {
     let stage = Stage::new();
     let mut watched = Watch::new();
     check_waker(&stage, &mut watched);
+    check_futex_wait(&mut watched);
     check_memcg_reclaim(&mut watched);
     check_file_of_a_request(&stage, &mut watched);
     check_held_requests(&stage, &mut watched);
@@ -103,6 +104,7 @@ impl Watch {
             Purpose::XfsLogGrants,
             Purpose::XfsLogWrites,
             Purpose::BtrfsCommits,
+            Purpose::FutexWaits,
             Purpose::KernelThreads,
         ] {
             assert!(plan.uses(purpose), "{purpose:?} is missing: {:#?}", plan.hooks);
@@ -164,6 +166,54 @@ fn check_waker(stage: &Stage, watched: &mut Watch) {
     assert!(waker.stack.contains("thaw") && waker.stack.ends_with(";try_to_wake_up"), "{waker:?}");
     let woken = wait.woken.unwrap();
     assert!(wait.start.0 + 5_000_000 <= woken.0 && woken <= wait.end, "{wait:?}");
+}
+
+/// A request handler that waits for a lock names who had it; another thread, a short wait and one that a network thread
+/// ended are left out.
+fn check_futex_wait(watched: &mut Watch) {
+    let wait = |name: &str, held: Duration| {
+        let lock = std::sync::Arc::new(std::sync::Mutex::new(()));
+        let (held_lock, (tell, told)) = (lock.lock().unwrap(), std::sync::mpsc::channel());
+        let waiter = std::thread::Builder::new().name(name.to_owned()).spawn({
+            let lock = std::sync::Arc::clone(&lock);
+            move || {
+                // Threads that have been in no call on a file are not followed.
+                tempfile::tempfile().unwrap().write_all(b"append").unwrap();
+                tell.send(scene::current_tid()).unwrap();
+                drop(lock.lock().unwrap());
+            }
+        });
+        let tid = told.recv().unwrap();
+        std::thread::sleep(held);
+        drop(held_lock);
+        waiter.unwrap().join().unwrap();
+        tid
+    };
+    let handed_on = std::thread::scope(|scope| {
+        let network_thread = scope.spawn(|| {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            client.write_all(b"response").unwrap();
+            wait("data-plane-kafka-request-handler-2", HELD)
+        });
+        network_thread.join().unwrap()
+    });
+    let short = wait("data-plane-kafka-request-handler-1", Duration::from_millis(2));
+    let other = wait("kafka-log-cleaner-thread-0", HELD);
+    let tid = wait("data-plane-kafka-request-handler-0", HELD);
+    let is_futex = |away: &OffCpu| away.stack.contains("futex");
+    let of = |tid| move |event: &Event| matches!(event, Event::Row(Row::OffCpu(away)) if away.tid == tid && is_futex(away));
+    watched.until("wait for the lock", |seen| seen.events.iter().any(of(tid)));
+    let Some(Event::Row(Row::OffCpu(wait))) = watched.events.iter().find(|event| of(tid)(event)) else {
+        unreachable!()
+    };
+    let waker = wait.waker.as_ref().expect("nobody was seen waking it");
+    assert_eq!(waker.tid, scene::current_tid(), "{waker:?}");
+    assert!(waker.stack.contains("futex_wake"), "{waker:?}");
+    assert!(wait.length().0 > 150_000_000 && !wait.preempted, "{wait:?}");
+    assert!(!watched.events.iter().any(of(short)), "it waited for two milliseconds");
+    assert!(!watched.events.iter().any(of(other)), "it serves no requests");
+    assert!(!watched.events.iter().any(of(handed_on)), "it got work");
 }
 
 /// A thread that writes more than its memory cgroup may hold frees pages itself.

@@ -449,7 +449,9 @@ struct settings {
 	__u8 preemptible;
 	/* both ends of btrfs's commits are seen by their function */
 	__u8 exact_commits;
-	__u8 reserved[2];
+	/* long interruptible waits of threads that serve requests too */
+	__u8 futex_waits;
+	__u8 reserved;
 	/* wake the reader when this much is waiting in the ring buffer */
 	__u64 wake_bytes;
 };

@@ -28,6 +28,7 @@ typedef _Bool bool;
 #define TASK_COMM_LEN 16
 
 /* include/linux/sched.h: states and flags of a task */
+#define TASK_INTERRUPTIBLE 0x1
 #define TASK_UNINTERRUPTIBLE 0x2
 #define TASK_WAKEKILL 0x100
 #define TASK_NOLOAD 0x400

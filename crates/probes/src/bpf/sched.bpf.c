@@ -205,6 +205,48 @@ static __always_inline void leave_cpu(void *ctx, struct op *op, struct task_stru
 		count_lost(LOST_STACK);
 }
 
+/*
+ * Threads that serve requests wait for Java's locks in a futex, which is an interruptible wait outside of any call on a
+ * file. Of such waits only long ones are reported, with who ended them. Request handlers wait for work in a futex too:
+ * what a network thread ends, or an interrupt of an idle CPU, is left out. Network threads wait for work in epoll, which
+ * user space tells apart by the stack. That is taken when the thread returns, as for kernel threads.
+ */
+
+/* Shorter ones hold up no request for long; longer ones are of idle threads. */
+#define FUTEX_WAIT_NS 10000000
+#define FUTEX_WAIT_MAX_NS 10000000000
+
+/* Kafka's request handlers and network threads; before Kafka 2.2 without the first two words. */
+static __always_inline bool serves_requests(struct task_struct *task)
+{
+	char name[8] = {};
+
+	bpf_probe_read_kernel(name, sizeof(name), task->comm);
+	return !__builtin_memcmp(name, "data-pla", sizeof(name)) ||
+	       !__builtin_memcmp(name, "kafka-re", sizeof(name)) ||
+	       !__builtin_memcmp(name, "kafka-ne", sizeof(name));
+}
+
+static __always_inline bool is_parked(struct task_struct *task, bool runnable)
+{
+	if (!settings.futex_waits || runnable)
+		return false;
+	if ((state_of(task) & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)) != TASK_INTERRUPTIBLE)
+		return false;
+	return serves_requests(task);
+}
+
+static __always_inline void park(struct op *op)
+{
+	op->preempted = 0;
+	op->fault_waits = 0;
+	op->woken_ns = 0;
+	op->frames = 0;
+	op->parked = PARKED;
+	op->off_ns = bpf_ktime_get_ns();
+	__sync_fetch_and_add(&off_cpu_count, 1);
+}
+
 /* Within a call every interval counts; after one, or for want of a CPU, long ones; and those for a mapped page. */
 static __always_inline bool is_reported(struct op *op, bool in_fault, __u64 length_ns)
 {
@@ -272,6 +314,28 @@ static __always_inline void send_off_cpu(struct task_struct *task, struct op *op
 	emit(event, __builtin_offsetof(struct off_cpu_event, stack) + stack_bytes);
 }
 
+/* A thread that was parked may have waited for the CPU after that: that part is the scheduler's own account. */
+static __always_inline void unpark(struct task_struct *task, struct op *op, __u64 waited)
+{
+	__u64 now = bpf_ktime_get_ns(), until = waited >= LONG_WAIT_NS ? now - waited : now;
+	bool is_idle = op->parked == PARKED_IDLE;
+	long bytes;
+
+	op->parked = NOT_PARKED;
+	if (is_idle)
+		return;
+	if (until < op->off_ns + FUTEX_WAIT_NS || until > op->off_ns + FUTEX_WAIT_MAX_NS)
+		return;
+	bytes = bpf_get_task_stack(task, op->stack, sizeof(op->stack), 0);
+	/* without a stack nobody knows that it was a futex */
+	if (bytes <= 0) {
+		count_lost(LOST_STACK);
+		return;
+	}
+	op->frames = bytes / sizeof(op->stack[0]);
+	send_off_cpu(task, op, until);
+}
+
 static __always_inline void regain_cpu(struct task_struct *task)
 {
 	__u64 waited = waited_for_cpu(task);
@@ -286,7 +350,11 @@ static __always_inline void regain_cpu(struct task_struct *task)
 		return;
 	if (op->off_ns)
 		__sync_fetch_and_add(&off_cpu_count, -1);
-	else if (waited >= LONG_WAIT_NS)
+	if (op->off_ns && op->parked) {
+		unpark(task, op, waited);
+		op->off_ns = 0;
+	}
+	if (!op->off_ns && waited >= LONG_WAIT_NS)
 		use_scheduler_account(op, waited);
 	if (!op->off_ns)
 		return;
@@ -312,6 +380,8 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		op = last_op_of(prev->pid);
 		if (op && is_followed(op, prev, runnable))
 			leave_cpu(ctx, op, prev, runnable);
+		else if (op && is_parked(prev, runnable))
+			park(op);
 	} else if (is_kernel_thread(prev)) {
 		kernel_thread_leaves(prev, preempt);
 	}
@@ -346,6 +416,22 @@ static __always_inline void send_waker_stack(void *ctx, struct task_struct *task
 	emit(event, __builtin_offsetof(struct waker_stack_event, stack) + bytes);
 }
 
+/* Whether a thread has moved bytes on a TCP connection. */
+static __always_inline bool is_network_thread(struct op *op)
+{
+	return op && op->socket.ends.remote_port;
+}
+
+/* Whether a handler that is parked gets work from the thread that runs now. Nobody runs where an idle CPU is interrupted. */
+static __always_inline bool gets_work(struct op *op)
+{
+	__u32 waker = current_ids();
+
+	if (op->parked == NOT_PARKED || is_network_thread(op))
+		return false;
+	return !waker || is_network_thread(last_op_of(waker));
+}
+
 /*
  * Runs in the waker, once for each time that the task becomes runnable (try_to_wake_up, kernel/sched/core.c); what
  * the wake-up itself takes counts as waiting for the CPU.
@@ -361,11 +447,15 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	op = last_op_of(task->pid);
 	if (!op || !op->off_ns)
 		return 0;
+	if (gets_work(op)) {
+		op->parked = PARKED_IDLE;
+		return 0;
+	}
 	now = bpf_ktime_get_ns();
 	op->woken_ns = now;
 	op->waker_tid = visible_tid();
 	bpf_get_current_comm(op->waker_comm, sizeof(op->waker_comm));
-	if (settings.stacks && now - op->off_ns >= LONG_WAIT_NS)
+	if (settings.stacks && now - op->off_ns >= (op->parked ? FUTEX_WAIT_NS : LONG_WAIT_NS))
 		send_waker_stack(ctx, task, now);
 	return 0;
 }

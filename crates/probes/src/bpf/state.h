@@ -79,7 +79,9 @@ struct op {
 	/* the same for a rename's second path */
 	__s32 to_fd;
 	__u8 stacked;
-	__u8 reserved[7];
+	/* enum parked */
+	__u8 parked;
+	__u8 reserved[6];
 	__u64 disk_bytes;
 	__u64 readahead_bytes;
 	/* the connection it reads from or writes to */
@@ -99,6 +101,14 @@ struct op {
 	/* taken where the thread left the CPU */
 	__u64 stack[STACK_FRAMES];
 } __attribute__((aligned(64)));
+
+/* Whether the thread is off the CPU, since off_ns, for what user space decides. */
+enum parked {
+	NOT_PARKED = 0,
+	PARKED = 1,
+	/* it was for work that it got */
+	PARKED_IDLE = 2,
+};
 
 enum phase {
 	/* the thread's last call was not on a file: nothing it does is followed */

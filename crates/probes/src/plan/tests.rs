@@ -121,6 +121,7 @@ fn without_btf_the_journal_and_the_disk_remain() {
             Purpose::FsFreezes,
             Purpose::SocketOps,
             Purpose::TcpRetransmits,
+            Purpose::FutexWaits,
             Purpose::KernelThreads
         ]
     );
@@ -169,7 +170,7 @@ fn where_ids_cannot_be_translated_what_needs_no_process_remains() {
     ] {
         assert!(!lost.contains(&purpose), "{purpose:?}");
     }
-    assert_eq!(lost.len(), 22);
+    assert_eq!(lost.len(), 23);
 }
 
 #[test]
@@ -260,7 +261,7 @@ fn both_known_sizes_of_rwbs_are_taken_and_no_others() {
 fn small_things_missing_take_little_away() {
     assert_eq!(
         lost_by(|facts| facts.kallsyms = false),
-        [Purpose::KernelStacks, Purpose::BtrfsCommits, Purpose::KernelThreads]
+        [Purpose::KernelStacks, Purpose::BtrfsCommits, Purpose::FutexWaits, Purpose::KernelThreads]
     );
     assert_eq!(lost_by(|facts| facts.hz = None), [Purpose::CommitPhases]);
     assert_eq!(lost_by(|facts| facts.find_vma = false), [Purpose::MappedSyncs]);
@@ -381,7 +382,7 @@ fn a_refused_program_takes_its_own_purpose_away_and_what_builds_on_it() {
         lost_by(move |facts| drop(facts.refused.insert(program.to_owned(), "R2 unbounded".to_owned())))
     };
     assert_eq!(refuse("run_stats"), [Purpose::CommitPhases]);
-    assert_eq!(refuse("sched_waking"), [Purpose::Wakeups]);
+    assert_eq!(refuse("sched_waking"), [Purpose::Wakeups, Purpose::FutexWaits]);
     assert!(refuse("sched_switch").contains(&Purpose::KernelStacks));
     assert_eq!(refuse("no_such_program"), []);
     let plan = Plan::choose(&able()).without("run_stats", "R2 unbounded");
