@@ -46,6 +46,27 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+/// The shipped recording's recorder watched writes only: its broker is not one that reads nothing.
+#[test]
+fn what_was_not_watched_is_no_figure() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/journal-stall");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("cluster=prod/broker=1/date=2026-11-21");
+    std::fs::create_dir_all(&folder).unwrap();
+    assert!(Command::new("cp").arg("-r").args([sample, folder.join("09h")]).status().unwrap().success());
+    let (status, stdout, stderr) = run(&["fleet", text(dir.path()), "--figures", "--format", "json"]);
+    assert_eq!((status, stdout.lines().count()), (Some(0), 1), "{stderr}");
+    let broker: Value = serde_json::from_str(&stdout).unwrap();
+    assert!(
+        broker["reads_per_second"].is_null() && broker["disk_read_bytes_per_second"].is_null(),
+        "{broker}"
+    );
+    assert!(
+        broker["write_ms"].as_f64() > Some(0.0) && broker["produced_bytes_per_second"].is_number(),
+        "{broker}"
+    );
+}
+
 #[test]
 fn the_planted_brokers_are_named_each_for_its_reason() {
     let dir = fleet(9);

@@ -66,7 +66,9 @@ impl BrokerStats {
         match figure {
             Figure::DeviceReads => self.served(0, |moved| moved.disk_bytes),
             Figure::DeviceWrites => self.served(1, |moved| moved.written_bytes),
+            Figure::Reads if self.files.lacks_reads => None,
             Figure::Reads => self.of_files(a_second?, |moved| moved.reads),
+            Figure::DiskReadBytes if self.files.lacks_disk_reads => None,
             Figure::DiskReadBytes => self.of_files(a_second?, |moved| moved.disk_bytes),
             Figure::SentBytes => self.of_requests(a_second?, |carried| carried.sent_bytes),
             Figure::ProducedBytes => self.of_requests(a_second?, |carried| carried.produced_bytes),

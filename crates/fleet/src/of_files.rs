@@ -23,6 +23,10 @@ pub struct FileStats {
     pub(crate) longest_writes: Amounts,
     /// Whether a recorder left operations out on purpose: then only what was slow is all there.
     pub partial: bool,
+    /// Whether a recorder did not watch reads.
+    pub lacks_reads: bool,
+    /// Whether one did not watch what of them came from a device.
+    pub lacks_disk_reads: bool,
 }
 
 /// What was moved of a file or of a kind.

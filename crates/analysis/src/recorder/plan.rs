@@ -11,6 +11,10 @@ pub const FILE_WRITES: &str = "file-writes";
 /// Requests on listeners that are TLS.
 #[cfg(feature = "live")]
 pub const TLS: &str = "tls-requests";
+/// Reads of files.
+pub const FILE_READS: &str = "file-reads";
+/// How much of what is read comes from the device.
+pub const DISK_READS: &str = "disk-reads";
 /// Threads off the CPU.
 pub const OFF_CPU: &str = "off-cpu";
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use analysis::background::joined;
 use analysis::bucket::{self, Bucket, Columns, Copy};
-use analysis::recorder::partial;
+use analysis::recorder::{partial, plan};
 use analysis::source::check_parts;
 use analysis::{Error, input};
 use anyhow::Context as _;
@@ -149,6 +149,10 @@ fn add(recording: &Recording, stats: &mut BrokerStats) -> Result<u64, Error> {
     if partial::threshold(&manifest.settings).is_some() {
         stats.files.partial = true;
     }
+    // A recording without a plan does not say.
+    let lacks = |purpose| !manifest.plan.is_empty() && !plan::sees(&manifest.plan, purpose);
+    stats.files.lacks_reads |= lacks(plan::FILE_READS);
+    stats.files.lacks_disk_reads |= lacks(plan::DISK_READS);
     let (requests, file_ops) = (recording.request_columns()?, recording.file_op_columns()?);
     let (samples, verdicts) = (recording.host_samples(HostStats::is_counted)?, recording.causes()?);
     let BrokerStats { files, requests: of_requests, host, verdicts: of_verdicts, .. } = stats;
