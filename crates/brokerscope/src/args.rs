@@ -20,6 +20,7 @@ use crate::quantity;
 #[cfg(feature = "live")]
 pub(crate) const CPU_SAMPLES_HZ: u32 = 49;
 /// Shorter waits for Java monitors explain no slow request.
+#[cfg(feature = "live")]
 pub(crate) const MIN_LOCK_WAIT: Nanos = Nanos::from_micros(100);
 
 /// Rows of a ranking for people, unless more are asked for.

@@ -13,7 +13,7 @@ use clap::Args;
 use model::Nanos;
 
 use super::Run;
-use crate::args::{Flags, MIN_LOCK_WAIT, Service};
+use crate::args::{Flags, Service};
 use crate::quantity;
 
 /// `record`.
@@ -34,7 +34,7 @@ pub(crate) struct Record {
     cpu_samples: u32,
     /// Record waits for a Java monitor of at least this time, where the broker's JVM runs with
     /// -XX:+DTraceMonitorProbes.
-    #[arg(long, help_heading = "JVM", value_name = "TIME", default_value_t = MIN_LOCK_WAIT, value_parser = quantity::time)]
+    #[arg(long, help_heading = "JVM", value_name = "TIME", default_value = "100us", value_parser = quantity::time)]
     lock_waits: Nanos,
     #[command(flatten)]
     service: Service,
@@ -81,5 +81,19 @@ impl Record {
     #[cfg(feature = "live")]
     fn keep_near(&self) -> Option<Nanos> {
         Some(self.service.scope.slow.slower_than).filter(|slower_than| *slower_than > Nanos::ZERO)
+    }
+}
+
+#[cfg(all(test, feature = "live"))]
+mod tests {
+    use model::Nanos;
+
+    use crate::args::MIN_LOCK_WAIT;
+
+    #[test]
+    fn locks_are_recorded_from_where_live_commands_watch_them() {
+        let matches = crate::command().try_get_matches_from(["brokerscope", "record", "-o", "x"]).unwrap();
+        let (_, record) = matches.subcommand().unwrap();
+        assert_eq!(record.get_one::<Nanos>("lock_waits"), Some(&MIN_LOCK_WAIT));
     }
 }

@@ -50,6 +50,19 @@ fn examples_are_last_and_each_is_one_line_of_at_most_80_columns() {
 }
 
 #[test]
+fn defaults_are_shown_as_one_would_type_them() {
+    for command in commands() {
+        for flag in command.get_arguments() {
+            for value in flag.get_default_values() {
+                let value = value.to_str().unwrap();
+                let typed = value.is_ascii() && !value.contains(' ');
+                assert!(typed, "{} --{}: {value}", command.get_name(), flag.get_id());
+            }
+        }
+    }
+}
+
+#[test]
 fn flags_are_grouped() {
     for command in commands() {
         for flag in command.get_arguments().filter(|arg| !arg.is_positional()) {
