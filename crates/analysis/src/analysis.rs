@@ -132,7 +132,8 @@ impl Analysis<'_> {
                 continue;
             }
             if let Some(watched) = &self.doubts {
-                verdict.doubts = diagnose::doubts(&verdict, watched);
+                let doubts = diagnose::doubts(&verdict, watched);
+                verdict.doubts.extend(doubts);
             }
             if let Some(cross_check) = &mut self.cross_check {
                 cross_check.apply(&mut verdict);

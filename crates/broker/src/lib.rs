@@ -1,10 +1,11 @@
 //! A Kafka broker's own files: which brokers run here and how they are configured, what a file's name
-//! says, the topic ids on disk, what is in a segment, and what its logs as text say.
+//! says, the topic ids on disk, how many replicas partitions have, what is in a segment, and what its logs as text say.
 //!
 //! It knows nothing of the kernel's probes or of packets. Everything is read only, and read as hostile:
 //! bounded, and never trusted to be what its name says.
 
 mod error;
+pub mod metadata_log;
 pub mod path;
 pub mod properties;
 pub mod request_log;

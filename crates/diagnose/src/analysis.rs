@@ -26,7 +26,7 @@ use crate::stages::{Breakdown, waiting};
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::LockHold;
 use crate::window::Window;
-use crate::{joins, stages};
+use crate::{joins, stages, why_not};
 
 /// What is known of one request.
 #[derive(Debug)]
@@ -84,6 +84,7 @@ fn analyse_alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> 
         time: stages::waiting::latency_less_wait(window, request).unwrap_or_default(),
         stages: course.stages,
         course: course.spans,
+        unseen_followers: course.unseen_followers,
         awaited,
     }
 }
@@ -143,7 +144,11 @@ impl Analysis {
             advice,
             losses,
             kafka: None,
-            doubts: Vec::new(),
+            doubts: own
+                .unseen_followers
+                .iter()
+                .filter_map(|waited| why_not::of_followers(request, waited))
+                .collect(),
         }
     }
 }
@@ -288,7 +293,8 @@ impl StageCauses<'_> {
             let finding = network::disk_read(window, op);
             self.give(op.span(), finding.into_iter().collect());
         }
-        let Some(answer) = course.answer else { return };
+        // When others had it is not seen: nobody knows from when on its response was only to be written.
+        let Some(answer) = course.answer.filter(|_| course.unseen_followers.is_none()) else { return };
         let own = waiting::readable(window, course.request).or(course.read.map(|read| read.end));
         let local = course.remote.as_ref().map(|remote| remote.span.end).or(course.local_end);
         let Some(from) = local.or(own) else { return };

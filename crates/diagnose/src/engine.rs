@@ -147,6 +147,7 @@ impl Engine {
             Event::CpuSample(sample) => self.window.cpu_sample(&sample),
             // Evidence of no cause.
             Event::BrokerChange(_) => {}
+            Event::PartitionState(state) => self.window.replicas.insert(&state),
             Event::TlsTraffic(traffic) => {
                 self.totals.tls.take(&traffic);
             }

@@ -7,7 +7,7 @@
 //!   each kind in each gap between stretches is read;
 //! - a connection's request before: the same;
 //! - when trouble began (`window::episodes`) and what shows it: read everywhere;
-//! - followers' fetches, and what a transaction's coordinator was asked: everywhere;
+//! - followers' fetches, how many replicas partitions have, and what a transaction's coordinator was asked: everywhere;
 //! - who wrote what a network thread had to read from the device: writes are then read for as long as they are kept.
 //!
 //! What is slow is decided by the engine: here is only what may be.

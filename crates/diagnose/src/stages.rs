@@ -7,7 +7,8 @@
 //!   sequence numbers: `receive` ends with the one and what its thread went on with at once, `respond` with the other;
 //! - the appends of the request's partitions, by their batches: `append`, with the waits and operations of the same
 //!   thread around them `lock` and `handler`;
-//! - followers' fetches, by partition and offset: `remote`.
+//! - followers' fetches, by partition and offset: `remote`. Where none is seen, and it is not known that there are no
+//!   followers, the time after the last append is nobody's.
 //!
 //! Where a request handler took the request is not seen. `queue` lasts at least until that thread had ended what it did
 //! before, and what follows is `handler`: see [`queue`].
@@ -20,7 +21,7 @@ use model::{FileOp, Nanos, Request, Stage, StageSpan, Stages};
 
 use crate::joins::AppendJoin;
 use crate::locks::{JavaWait, LockContention};
-use crate::stages::response::Remote;
+use crate::stages::response::{Remote, UnseenFollowers};
 use crate::time::{TimeBudget, TimeSpan};
 use crate::waits::LockHold;
 use crate::window::sockets::SocketCall;
@@ -55,6 +56,8 @@ pub(crate) struct Breakdown<'w> {
     pub(crate) local_end: Option<Nanos>,
     /// The wait for others.
     pub(crate) remote: Option<Remote>,
+    /// That it may have waited for others that are not seen.
+    pub(crate) unseen_followers: Option<UnseenFollowers>,
     /// The write that began its response.
     pub(crate) answer: Option<SocketCall>,
     /// When the response began to leave.
@@ -100,6 +103,7 @@ pub(crate) fn stages_of<'w>(
         java_waits: Vec::new(),
         local_end: None,
         remote: None,
+        unseen_followers: None,
         answer,
         answered: answer.map_or(response, |write| write.start.min(response)).max(served_from),
         end,

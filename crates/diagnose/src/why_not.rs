@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use model::api_key::PRODUCE;
-use model::{Cause, Confidence, Doubt, EvidenceKind, Stage, TlsTotals, TlsTraffic, Verdict};
+use model::{Cause, Confidence, Doubt, EvidenceKind, Request, Stage, TlsTotals, TlsTraffic, Verdict};
 
 use crate::causes;
+use crate::stages::response::UnseenFollowers;
 
 /// Parts of less than this share of the latency are passed over: a tenth.
 const SHARE_OF_LATENCY: i64 = 10;
@@ -54,6 +55,24 @@ pub fn doubts(verdict: &Verdict, watched: &Coverage) -> Vec<Doubt> {
     let mut doubts = if is_open(verdict) { open_doubts(verdict, watched) } else { Vec::new() };
     doubts.extend(unread(verdict, watched));
     doubts
+}
+
+/// That nobody saw whether a request waited for followers, where that may be a tenth of its time.
+pub(crate) fn of_followers(request: &Request, waited: &UnseenFollowers) -> Option<Doubt> {
+    let partition = waited.partition.as_ref().map_or("a partition".to_owned(), ToString::to_string);
+    let replicas = match waited.replicas {
+        Some(replicas) => format!("it has {replicas} replicas"),
+        None => "its replication factor is not known".to_owned(),
+    };
+    let time = waited.span.length();
+    (time.0 > request.latency()?.0 / SHARE_OF_LATENCY).then(|| Doubt {
+        stage: Stage::Unobserved,
+        time,
+        what: format!("whether it waited for followers of {partition}: no fetch of theirs was seen, and {replicas}"),
+        tells: "the listener that brokers use among themselves: --port if it is another one; if it is TLS, a plaintext \
+                one, or a recording of each follower"
+            .to_owned(),
+    })
 }
 
 /// What TLS hides: with other requests before one's eyes, what is joined by order or by time might be joined otherwise.

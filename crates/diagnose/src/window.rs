@@ -3,6 +3,7 @@
 
 pub(crate) mod appends;
 pub(crate) mod lock_waits;
+pub(crate) mod replicas;
 pub(crate) mod requests;
 pub(crate) mod search;
 pub(crate) mod sockets;
@@ -26,6 +27,7 @@ use crate::kernel_stack;
 use crate::time::{Span, TimeSpan};
 use crate::window::appends::Appends;
 use crate::window::lock_waits::{is_same_wait, unite};
+use crate::window::replicas::{FollowerState, Replicas};
 use crate::window::requests::{Followers, ProduceIndex};
 use crate::window::sockets::{CpuSamples, Sockets};
 use crate::window::timeline::{Timeline, Timelines};
@@ -106,6 +108,7 @@ pub(crate) struct Window {
     connections: Timelines<Connection, Arc<Request>>,
     pub(crate) sockets: Sockets,
     pub(crate) followers: Followers,
+    pub(crate) replicas: Replicas,
     pub(crate) produced: ProduceIndex,
     pub(crate) pauses: Timeline<JvmPause>,
     pub(crate) losses: Timeline<Loss>,
@@ -247,6 +250,15 @@ impl Window {
     pub(crate) fn before_on_connection(&self, request: &Request, by: Nanos) -> Option<&Arc<Request>> {
         let mut past = self.connections.of(&connection_of(request)).ended_by(by);
         past.find(|earlier| earlier.arrival < request.arrival)
+    }
+
+    /// Whether a partition has followers that somebody who writes to it may wait for.
+    pub(crate) fn followed(&self, partition: &TopicPartition) -> FollowerState {
+        match self.replicas.of(partition) {
+            _ if self.followers.any(partition) => FollowerState::Seen,
+            Some(1) => FollowerState::Alone,
+            replicas => FollowerState::Unseen(replicas),
+        }
     }
 
     /// For how much of the stretch the connection was serving an earlier request.

@@ -183,7 +183,11 @@ impl Metrics {
             Event::Loss(loss) => registry.count(Metric::Losses, &[loss.kind.as_str()], loss.count),
             Event::BrokerChange(change) => self.broker_change(change),
             // Evidence for verdicts, which count it.
-            Event::SocketOp(_) | Event::CpuSample(_) | Event::KernelSpan(_) | Event::Reclaim(_) => {}
+            Event::SocketOp(_)
+            | Event::CpuSample(_)
+            | Event::KernelSpan(_)
+            | Event::PartitionState(_)
+            | Event::Reclaim(_) => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{
     BlockIo, Column, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, JvmPause, KernelSpan,
-    LockWait, Nanos, OffCpu, Pid, Reclaim, Request, Row as _, SocketOp, TcpEvent, TlsTraffic,
+    LockWait, Nanos, OffCpu, PartitionState, Pid, Reclaim, Request, Row as _, SocketOp, TcpEvent, TlsTraffic,
 };
 
 /// Declares events: their kind, which has the name of its row, table, folder, and the moment at which each is complete.
@@ -88,6 +88,8 @@ events! {
     SocketOp(Box<SocketOp>), SocketOps, "socket_ops", op => op.end;
     /// Trouble of a connection.
     TcpEvent(Box<TcpEvent>), TcpEvents, "tcp_events", event => event.at;
+    /// A partition whose number of replicas is new or has changed.
+    PartitionState(PartitionState), PartitionStates, "partition_states", state => state.at;
     /// TLS on a listener, which was not read.
     TlsTraffic(TlsTraffic), TlsTraffic, "tls_traffic", traffic => traffic.end;
     /// A figure of the host.

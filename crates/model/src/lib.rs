@@ -43,7 +43,7 @@ pub use row::{Column, ColumnType, Row, Rows, Value, ValueVisitor};
 pub use socket_op::{SocketOp, SocketOpKind, TcpEvent, TcpEventKind};
 pub use thread::{CpuSample, CpuState, OffCpu, StackTime, Waker};
 pub use tls_traffic::{OTHER_LISTENERS, TlsCount, TlsTotals, TlsTraffic};
-pub use topic::{TopicId, TopicPartition};
+pub use topic::{PartitionState, TopicId, TopicPartition};
 pub use verdict::{
     Confidence, Doubt, Evidence, EvidenceKind, KafkaTimes, STAGE_COLUMNS, Stage, StageSpan, Stages, Verdict,
     Waiter,

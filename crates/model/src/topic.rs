@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::Nanos;
+
 /// A topic's id (KIP-516), 16 bytes as on the wire; all zero means "none".
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct TopicId(pub [u8; 16]);
@@ -72,6 +74,22 @@ row! {
 impl fmt::Display for TopicPartition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.topic, self.partition)
+    }
+}
+
+row! {
+    partition_state_row =>
+    /// How many replicas a partition has, where that is new or has changed.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct PartitionState {
+        /// When it was read from the broker's copy of the cluster's metadata log.
+        at: Nanos as "at_ns",
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition's number.
+        partition: i32,
+        /// Its replicas, this broker's among them; 1 for one that nobody follows.
+        replicas: u32,
     }
 }
 

@@ -21,9 +21,9 @@ use model::{
     Batch, BatchHead, BlockIo, BrokerChange, BrokerState, Cause, CommitPhases, Confidence, CpuSample, Device,
     Direction, DirtyThrottle, Doubt, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind, HostSample,
     HostScope, JournalCommit, JvmPause, JvmPauseKind, KafkaTimes, KernelSpan, Lock, LockHolder, LockKind,
-    LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Partition, Pid, Reclaim, Request, Row, SocketOp,
-    SocketOpKind, SpanSource, Stage, StageSpan, Stages, TcpEvent, TcpEventKind, Tid, TlsTraffic, TopicId,
-    TopicPartition, Verdict, Waiter, Waker,
+    LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Partition, PartitionState, Pid, Reclaim, Request,
+    Row, SocketOp, SocketOpKind, SpanSource, Stage, StageSpan, Stages, TcpEvent, TcpEventKind, Tid,
+    TlsTraffic, TopicId, TopicPartition, Verdict, Waiter, Waker,
 };
 
 use crate::builders::{NumberBuilder, TextBuilder, ValueBuilder};
@@ -464,7 +464,7 @@ stored! {
     off_cpu_row waker_row
     journal_commit_row commit_phases_row
     block_io_row dirty_throttle_row reclaim_row kernel_span_row
-    socket_op_row tcp_event_row tls_traffic_row
+    socket_op_row tcp_event_row tls_traffic_row partition_state_row
     host_sample_row cpu_sample_row
     lock_wait_row lock_row lock_holder_row jvm_pause_row
     broker_change_row loss_row

@@ -174,6 +174,7 @@ fn passes_at_once(event: &Event) -> bool {
             | Event::HostSample(_)
             | Event::BrokerChange(_)
             | Event::TlsTraffic(_)
+            | Event::PartitionState(_)
             | Event::Loss(_)
     )
 }
@@ -313,7 +314,11 @@ fn weight_of(event: &Event) -> u32 {
         Event::CpuSample(sample) => size_of_val(&**sample),
         Event::LockWait(wait) => size_of_val(&**wait),
         Event::JvmPause(pause) => size_of_val(&**pause),
-        Event::DirtyThrottle(_) | Event::BrokerChange(_) | Event::TlsTraffic(_) | Event::Loss(_) => 0,
+        Event::DirtyThrottle(_)
+        | Event::BrokerChange(_)
+        | Event::TlsTraffic(_)
+        | Event::PartitionState(_)
+        | Event::Loss(_) => 0,
     };
     u32::try_from(PLACE + boxed).unwrap_or(u32::MAX)
 }
@@ -336,7 +341,9 @@ fn span(event: &Event) -> (Nanos, Nanos) {
         Event::JvmPause(pause) => (pause.start, pause.end),
         Event::TlsTraffic(traffic) => (traffic.start, traffic.end),
         Event::Loss(loss) => (loss.start, loss.end),
-        Event::TcpEvent(_) | Event::CpuSample(_) | Event::BrokerChange(_) => moment,
+        Event::TcpEvent(_) | Event::CpuSample(_) | Event::PartitionState(_) | Event::BrokerChange(_) => {
+            moment
+        }
     }
 }
 

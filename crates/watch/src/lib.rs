@@ -24,6 +24,7 @@ mod memory;
 mod mounts;
 pub mod network;
 mod packets;
+mod partitions;
 mod pause_merger;
 mod plan;
 mod privileges;

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use broker::metadata_log::MetadataLog;
 use capture::Analyzer;
 use capture::live::LiveConfig;
 use model::clock::ClockPair;
@@ -22,6 +23,7 @@ use crate::memory::Memory;
 use crate::network;
 use crate::packets::PacketSource;
 use crate::packets::TopicNames;
+use crate::partitions::PartitionSource;
 use crate::pause_merger::PauseMerger;
 use crate::plan::{Outcome, Purpose, jvm_purpose, purpose, recorder_outcome};
 use crate::queue::{self, EventSink, Queue};
@@ -35,6 +37,7 @@ const REQUESTS: &str = "requests";
 const KERNEL: &str = "file-writes";
 const HOST: &str = "host-samples";
 const CPU: &str = "cpu-samples";
+const REPLICAS: &str = "replicas";
 const ACCEPT_QUEUE: &str = "accept-queue";
 const THREAD_NAMES: &str = "thread-names";
 const JVM: &str = "monitor-waits";
@@ -128,6 +131,7 @@ impl Watch {
             watch.active(HOST, "/proc, /sys, cgroup files, once a second".to_owned());
             watch.active(ACCEPT_QUEUE, "/proc/PID/net/netstat, once a second".to_owned());
         }
+        watch.start_partitions(options);
         watch.start_packets(options);
         watch
     }
@@ -287,6 +291,20 @@ impl Watch {
     /// Also says that something is not seen, and why.
     pub fn add_missing(&mut self, purpose: &str, why: String) {
         self.add(purpose, Outcome::Missing(why));
+    }
+
+    /// Before the first request: whether anybody follows a partition decides what a request waited for.
+    fn start_partitions(&mut self, options: &Options) {
+        let log_dirs = options.log_dirs.clone();
+        let log = MetadataLog::new(options.node_id);
+        if !MetadataLog::is_in(&log_dirs) {
+            let why = "the broker has no readable __cluster_metadata-0 (a KRaft broker's copy of the metadata log): a wait \
+                       for followers whose fetches are not seen stays unobserved";
+            return self.add(REPLICAS, Outcome::Missing(why.to_owned()));
+        }
+        if self.run(REPLICAS, PartitionSource { log, log_dirs, waiting: Vec::new() }) {
+            self.active(REPLICAS, "__cluster_metadata-0 in the log dirs, once a second".to_owned());
+        }
     }
 
     fn start_packets(&mut self, options: &Options) {

@@ -9,6 +9,7 @@ use ahash::RandomState;
 use model::{Nanos, Request, StageSpan, Stages};
 
 use crate::causes::candidate::CauseCandidate;
+use crate::stages::response::UnseenFollowers;
 use crate::time::TimeSpan;
 use crate::window::{Connection, connection_of};
 
@@ -35,6 +36,8 @@ pub(crate) struct RequestAnalysis {
     pub(crate) served: Vec<Arc<CauseCandidate>>,
     /// What there is to explain.
     pub(crate) time: Nanos,
+    /// When it may have waited for followers that are not seen.
+    pub(crate) unseen_followers: Option<UnseenFollowers>,
     pub(crate) awaited: AwaitedCauses,
 }
 

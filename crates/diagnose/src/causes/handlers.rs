@@ -83,6 +83,8 @@ fn needed_threads(course: &Breakdown<'_>, wanted_from: Nanos) -> Vec<(Tid, TimeS
     let answering = if handlers.is_empty() { read.max(wanted_from) } else { worked };
     let reader = course.read.map(|call| (call.tid, TimeSpan::new(from, read)));
     let handlers = handlers.into_iter().map(|tid| (tid, TimeSpan::new(read, worked)));
+    // What it waited for in between may be followers that are not seen: then its response was ready nobody knows when.
+    let answering = if course.unseen_followers.is_some() { until } else { answering };
     let writer = course.answer.map(|call| (call.tid, TimeSpan::new(answering, until)));
     reader.into_iter().chain(handlers).chain(writer).collect()
 }

@@ -56,7 +56,9 @@ fn network_threads(course: &Breakdown<'_>) -> impl Iterator<Item = (Tid, TimeSpa
     let reader = course.read.map(|read| {
         (read.tid, TimeSpan::new(course.served_from, handed_on.unwrap_or(read.end).max(read.end)))
     });
-    let from = course.local_end.unwrap_or(course.wanted().start);
+    // What it waited for in between may be followers that are not seen.
+    let local_end = if course.unseen_followers.is_some() { Some(course.answered) } else { course.local_end };
+    let from = local_end.unwrap_or(course.wanted().start);
     let writer = course.answer.map(|write| (write.tid, TimeSpan::new(from, course.end)));
     reader.into_iter().chain(writer)
 }

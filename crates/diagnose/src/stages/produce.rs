@@ -18,6 +18,7 @@ use crate::stages::Breakdown;
 use crate::time::{Span, TimeSpan};
 use crate::waits::LockHold;
 use crate::window::Window;
+use crate::window::replicas::FollowerState;
 use crate::window::sockets::{MIN_SAMPLES, SocketCall};
 
 impl<'w> Breakdown<'w> {
@@ -112,9 +113,9 @@ impl<'w> Breakdown<'w> {
 
     /// Whether its response comes from the handler that appended, and not from who served a follower's fetch.
     pub(crate) fn is_answered_by_its_handler(&self, append: &FileOp) -> bool {
-        let followers = &self.window.followers;
-        let followed = || append.topic_partition.as_ref().is_some_and(|name| followers.any(name));
-        self.request.acks == Some(1) || (self.request.acks == Some(-1) && !followed())
+        let partition = append.topic_partition.as_ref();
+        let is_alone = || partition.is_some_and(|name| self.window.followed(name) == FollowerState::Alone);
+        self.request.acks == Some(1) || (self.request.acks == Some(-1) && is_alone())
     }
 }
 

@@ -10,6 +10,7 @@ use model::{FileOp, FileOpKind, Nanos, Partition, Request, SocketOpKind, Stage, 
 
 use crate::stages::Breakdown;
 use crate::time::TimeSpan;
+use crate::window::replicas::FollowerState;
 use crate::window::requests::FollowerFetch;
 use crate::window::sockets::SocketCall;
 use crate::window::{CLOCK_SLACK, Window, connection_of};
@@ -29,6 +30,17 @@ pub(crate) struct Remote {
     pub(crate) partition: TopicPartition,
 }
 
+/// A time in which a request may have waited for followers whose fetches are not seen.
+#[derive(Clone, Debug)]
+pub(crate) struct UnseenFollowers {
+    /// From the last append to the response.
+    pub(crate) span: TimeSpan,
+    /// The partition, where its topic's name is known.
+    pub(crate) partition: Option<TopicPartition>,
+    /// How many replicas it has, where that is known.
+    pub(crate) replicas: Option<u32>,
+}
+
 impl Breakdown<'_> {
     /// From the last append to the response.
     pub(super) fn after_local(&mut self, local_end: Nanos) {
@@ -44,11 +56,20 @@ impl Breakdown<'_> {
             self.take(Stage::Remote, local_end, end);
             return self.respond(end);
         }
-        // An append that was not seen may have come later; so may a follower's fetch.
+        if self.answered - local_end <= WORK {
+            return self.respond(local_end);
+        }
+        // An append that was not seen may have come later; so may a follower's fetch, of which some are never seen.
         let whole = written().count() == self.appends.len();
-        let alone = !for_all || !written().filter_map(named).any(|name| window.followers.any(&name));
-        if (whole && alone) || self.answered - local_end <= WORK {
-            self.respond(local_end);
+        let mut followed = written().filter(|_| for_all).map(|partition| followed(window, partition));
+        let followed = followed.find(|(_, followed)| *followed != FollowerState::Alone);
+        match followed {
+            Some((partition, FollowerState::Unseen(replicas))) => {
+                let span = TimeSpan::new(local_end, self.answered);
+                self.unseen_followers = Some(UnseenFollowers { span, partition, replicas });
+            }
+            None if whole => self.respond(local_end),
+            _ => {}
         }
     }
 
@@ -73,6 +94,13 @@ impl Breakdown<'_> {
 /// Which partition of which topic, where the topic's name is known.
 pub(crate) fn named(partition: &Partition) -> Option<TopicPartition> {
     Some(TopicPartition { topic: Arc::clone(partition.topic.as_ref()?), partition: partition.partition })
+}
+
+/// What is known of the followers of a partition that was written; of one without a name that is nothing.
+fn followed(window: &Window, partition: &Partition) -> (Option<TopicPartition>, FollowerState) {
+    let name = named(partition);
+    let followed = name.as_ref().map_or(FollowerState::Unseen(None), |name| window.followed(name));
+    (name, followed)
 }
 
 /// Until when followers had to fetch a partition of a request, if any did.

@@ -1,6 +1,6 @@
 //! Stages: each has the time that was injected for it, they add up, and what nobody saw is nobody's.
 
-use model::{Cause, Event, Nanos, Request, SocketOp, SocketOpKind, Stage, Verdict};
+use model::{Cause, Event, Nanos, PartitionState, Request, SocketOp, SocketOpKind, Stage, Verdict};
 
 use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
 use crate::{Config, Engine};
@@ -201,6 +201,67 @@ fn with_acks_all_the_last_follower_ends_the_remote_stage() {
     only_before.push(follower_fetch(2, 1, 1_150));
     let (verdicts, _) = run(only_before);
     assert_eq!(verdicts[0].stages.of(Stage::Unobserved), ms(220));
+}
+
+/// A request with acks=all whose append was done at 1,180 ms and that was answered at 1,240 ms, with `facts`.
+fn acknowledged_by_all(facts: Vec<Event>) -> Verdict {
+    acknowledged_at(1_240, facts)
+}
+
+fn acknowledged_at(answered: i64, facts: Vec<Event>) -> Verdict {
+    let (mut ours, mut events) = all_stages();
+    ours.acks = Some(-1);
+    (ours.response, ours.end) = (Some(ms(answered)), Some(ms(answered)));
+    events.truncate(4);
+    events.extend(facts);
+    events.extend([
+        write(&ours, ms(answered), ms(answered) + us(100)),
+        commit(2285, 1_000, 1_181),
+        asked(ours),
+    ]);
+    run(events).0.remove(0)
+}
+
+fn replicas(partition: i32, replicas: u32) -> Event {
+    Event::PartitionState(PartitionState { at: ms(1), topic: "topicF".into(), partition, replicas })
+}
+
+#[test]
+fn only_a_partition_with_one_replica_is_known_to_have_no_followers() {
+    let of = |verdict: &Verdict| {
+        [Stage::Remote, Stage::Respond, Stage::Unobserved].map(|s| verdict.stages.of(s).0 / 1_000_000)
+    };
+    let open = |verdict: &Verdict| verdict.doubts.iter().map(|doubt| doubt.what.clone()).collect::<Vec<_>>();
+    // Nothing is known; another partition's state says nothing of this one.
+    for facts in [vec![], vec![replicas(5, 1)]] {
+        let unknown = acknowledged_by_all(facts);
+        assert_eq!(of(&unknown), [0, 0, 60]);
+        assert!(open(&unknown)[0].contains("topicF-6") && open(&unknown)[0].contains("factor is not known"));
+        assert_eq!(unknown.doubts[0].time, ms(60));
+    }
+    let alone = acknowledged_by_all(vec![replicas(6, 1)]);
+    assert_eq!((of(&alone), open(&alone)), ([0, 60, 0], vec![]));
+    let unseen = acknowledged_by_all(vec![replicas(6, 3)]);
+    assert_eq!(of(&unseen), [0, 0, 60]);
+    assert!(open(&unseen)[0].ends_with("it has 3 replicas"), "{:?}", open(&unseen));
+    let seen = acknowledged_by_all(vec![replicas(6, 3), follower_fetch(2, 2, 1_230)]);
+    assert_eq!((of(&seen), open(&seen)), ([50, 10, 0], vec![]));
+    // The last word counts.
+    let grown = acknowledged_by_all(vec![replicas(6, 1), replicas(6, 2)]);
+    assert_eq!(of(&grown), [0, 0, 60]);
+}
+
+#[test]
+fn what_the_answering_thread_did_is_not_blamed_while_followers_may_have_been_waited_for() {
+    // It wrote another response from 1,181 ms until right before.
+    let busy = || {
+        let other = numbered(request(9, 5, 1_000, 1_599, 9));
+        write(&other, ms(1_181), us(1_599_900))
+    };
+    let alone = acknowledged_at(1_600, vec![replicas(6, 1), busy()]);
+    let unseen = acknowledged_at(1_600, vec![replicas(6, 3), busy()]);
+    assert_eq!((alone.cause, alone.stages.of(Stage::Respond)), (Cause::NetworkThreadsBusy, ms(420)));
+    assert_eq!((unseen.cause, unseen.stages.of(Stage::Unobserved)), (Cause::Unobserved, ms(420)));
 }
 
 /// A fetch that was kept from 0 to 700 ms.

@@ -98,6 +98,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         any_socket_op().prop_map(|row| Event::SocketOp(Box::new(row))),
         any_trouble().prop_map(|row| Event::TcpEvent(Box::new(row))),
         any_tls_traffic().prop_map(Event::TlsTraffic),
+        any_partition_state().prop_map(Event::PartitionState),
         any_host_sample().prop_map(|row| Event::HostSample(Box::new(row))),
         any_cpu_sample().prop_map(|row| Event::CpuSample(Box::new(row))),
         any_lock_wait().prop_map(|row| Event::LockWait(Box::new(row))),
@@ -315,6 +316,14 @@ prop_compose! {
         (local, remote) in (option::of(address()), option::of(address())), count in any::<u64>(),
     ) -> TcpEvent {
         TcpEvent { at, kind, local, remote, count }
+    }
+}
+
+prop_compose! {
+    fn any_partition_state()(
+        at in time(), topic in text(), partition in any::<i32>(), replicas in any::<u32>(),
+    ) -> PartitionState {
+        PartitionState { at, topic, partition, replicas }
     }
 }
 

@@ -7,7 +7,7 @@ mod told;
 
 use model::{
     BatchHead, Event, FileKind, FileOp, FileOpKind, JournalCommit, JvmPause, JvmPauseKind, Nanos, Partition,
-    SocketOpKind,
+    PartitionState, SocketOpKind, TopicPartition,
 };
 
 use std::path::Path;
@@ -117,6 +117,11 @@ impl Broker {
 
     /// What is seen of it for so long, in the order in which it ended.
     pub(super) fn events(mut self, lasts: Nanos) -> Vec<Event> {
+        let replicas = if self.habits.followed { 3 } else { 1 };
+        self.events.extend((0..PARTITIONS).map(|number| {
+            let TopicPartition { topic, partition } = named(number);
+            Event::PartitionState(PartitionState { at: BEGIN, topic, partition, replicas })
+        }));
         while self.now < (BEGIN + lasts).0 {
             self.now += self.below(25 * MILLI);
             self.collect();

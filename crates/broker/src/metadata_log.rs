@@ -1,0 +1,280 @@
+//! How many replicas partitions have, as a KRaft broker's own copy of the cluster's metadata says: the newest snapshot and
+//! the segments of `__cluster_metadata-0`, which every broker keeps. Read in steps: each look goes on where the last one
+//! ended, and reads a bounded number of bytes. Does not know which of the log's last records are committed.
+//!
+//! A record's value is a frame version, a type and its version, as unsigned varints, and a message in flexible encoding
+//! (`MetadataRecordSerde`, `generator/message/*Record.json` of Apache Kafka 4.2).
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::TopicPartition;
+use wire::reader::Reader;
+use wire::{Error as WireError, ErrorKind};
+
+use crate::Segment;
+use crate::segment::Batch;
+
+/// The log's directory in a log dir.
+const DIRECTORY: &str = "__cluster_metadata-0";
+/// Topics and partitions that are kept at most.
+const MAX_TOPICS: usize = 200_000;
+const MAX_PARTITIONS: usize = 100_000;
+/// Kafka's longest topic name.
+const MAX_NAME_BYTES: usize = 249;
+/// Read in one look at most, but for the batch in which this is reached.
+const MAX_BYTES_PER_LOOK: u64 = 64 << 20;
+
+/// Record types.
+const TOPIC: u32 = 2;
+const PARTITION: u32 = 3;
+const PARTITION_CHANGE: u32 = 5;
+const REMOVE_TOPIC: u32 = 9;
+/// The tag of the replicas in a change of a partition.
+const REPLICAS_TAG: u32 = 2;
+
+type TopicKey = [u8; 16];
+
+/// A reader of one broker's metadata log.
+#[derive(Debug, Default)]
+pub struct MetadataLog {
+    place: Option<Place>,
+    replicas: Replicas,
+}
+
+/// Where it goes on reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    file: PathBuf,
+    /// The offset up to which a snapshot holds what was written; none of a segment.
+    snapshot_end: Option<i64>,
+    /// Bytes that were read.
+    position: u64,
+    /// Records before this offset are known already.
+    next_offset: i64,
+}
+
+impl MetadataLog {
+    /// A log that was not read yet. With a broker's id only the partitions that it has a replica of are kept.
+    pub fn new(node_id: Option<i32>) -> Self {
+        Self { place: None, replicas: Replicas { node_id, ..Replicas::default() } }
+    }
+
+    /// Whether any of these log dirs has such a log.
+    pub fn is_in(log_dirs: &[PathBuf]) -> bool {
+        log_dirs.iter().any(|dir| dir.join(DIRECTORY).is_dir())
+    }
+
+    /// The partitions whose number of replicas is new or has changed since the last look. Nothing of a broker without such
+    /// a log, or whose log cannot be read.
+    pub fn changes(&mut self, log_dirs: &[PathBuf]) -> Vec<(TopicPartition, u32)> {
+        let directory = log_dirs.iter().map(|dir| dir.join(DIRECTORY)).find(|dir| dir.is_dir());
+        let Some(directory) = directory else { return Vec::new() };
+        let files = Files::list(&directory);
+        if self.place.as_ref().is_some_and(|place| !place.is_there(&directory)) {
+            // A segment that was removed, or cut, before it was read: from the newest snapshot on everything is known again.
+            (self.place, self.replicas.topics) = (None, HashMap::new());
+        }
+        let mut left = MAX_BYTES_PER_LOOK;
+        while left > 0 {
+            let Some(place) = self.place.take().or_else(|| files.begin()) else { break };
+            let read = self.read(place, &mut left);
+            let next = if left > 0 { files.after(&read) } else { None };
+            self.place = Some(read);
+            let Some(next) = next else { break };
+            self.place = Some(next);
+        }
+        std::mem::take(&mut self.replicas.changed)
+    }
+
+    /// Reads on in a file; where it stopped.
+    fn read(&mut self, mut place: Place, left: &mut u64) -> Place {
+        let Ok(mut segment) = Segment::open(&place.file) else { return place };
+        let size = segment.size_bytes();
+        let mut scratch = Vec::new();
+        for batch in segment.batches_in(place.position, size.saturating_sub(place.position)) {
+            let (end, batch) = match batch {
+                Ok(batch) => (batch.position + batch.bytes.len() as u64, Some(batch)),
+                Err(damage) => (damage.position + damage.bytes, None),
+            };
+            // What reaches to the end may be a batch that is being written.
+            if batch.is_none() && end >= size {
+                break;
+            }
+            *left = left.saturating_sub(end - place.position);
+            place.position = end;
+            if let Some(batch) =
+                batch.filter(|batch| batch.crc_ok && batch.last_offset() >= place.next_offset)
+            {
+                self.replicas.batch(&batch, &mut scratch);
+                if place.snapshot_end.is_none() {
+                    place.next_offset = batch.last_offset().saturating_add(1);
+                }
+            }
+            if *left == 0 {
+                break;
+            }
+        }
+        place
+    }
+}
+
+impl Place {
+    /// Whether the file goes on from there.
+    fn is_there(&self, directory: &Path) -> bool {
+        let size = fs::metadata(&self.file).map(|file| file.len());
+        self.file.starts_with(directory) && size.is_ok_and(|size| size >= self.position)
+    }
+}
+
+/// The files of the log: by the first offset that a segment has and the end of what a snapshot holds.
+#[derive(Debug, Default)]
+struct Files {
+    segments: Vec<(i64, PathBuf)>,
+    snapshots: Vec<(i64, PathBuf)>,
+}
+
+impl Files {
+    fn list(directory: &Path) -> Self {
+        let mut files = Self::default();
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let offset = |digits: &str| digits.parse::<i64>().ok().filter(|offset| *offset >= 0);
+            // `OFFSET.log`, and `OFFSET-EPOCH.checkpoint` (`Snapshots.java`).
+            if let Some(offset) = name.strip_suffix(".log").and_then(offset) {
+                files.segments.push((offset, path));
+            } else if let Some(offset) =
+                name.strip_suffix(".checkpoint").and_then(|name| offset(name.split_once('-')?.0))
+            {
+                files.snapshots.push((offset, path));
+            }
+        }
+        files.segments.sort_unstable();
+        files.snapshots.sort_unstable();
+        files
+    }
+
+    /// The newest snapshot, or the first segment where there is none.
+    fn begin(&self) -> Option<Place> {
+        if let Some((end, file)) = self.snapshots.last() {
+            return Some(Place { file: file.clone(), snapshot_end: Some(*end), position: 0, next_offset: 0 });
+        }
+        self.segments.first().map(|(first, file)| Place::of_segment(file, *first))
+    }
+
+    /// Where the log goes on after what was read: behind a snapshot in the segment that has its end; behind a segment that
+    /// others follow in the next one.
+    fn after(&self, place: &Place) -> Option<Place> {
+        if let Some(end) = place.snapshot_end {
+            let has_end = self.segments.iter().rev().find(|(first, _)| *first <= end);
+            return has_end.map(|(_, file)| Place::of_segment(file, end));
+        }
+        let (_, current) = self.segments.iter().find(|(_, file)| *file == place.file)?;
+        let (first, file) = self.segments.iter().find(|(_, file)| file > current)?;
+        Some(Place::of_segment(file, place.next_offset.max(*first)))
+    }
+}
+
+impl Place {
+    fn of_segment(file: &Path, next_offset: i64) -> Self {
+        Self { file: file.to_owned(), snapshot_end: None, position: 0, next_offset }
+    }
+}
+
+/// What the records add up to.
+#[derive(Debug, Default)]
+struct Replicas {
+    node_id: Option<i32>,
+    topics: HashMap<TopicKey, Arc<str>>,
+    partitions: HashMap<TopicPartition, u32>,
+    changed: Vec<(TopicPartition, u32)>,
+}
+
+impl Replicas {
+    fn batch(&mut self, batch: &Batch, scratch: &mut Vec<u8>) {
+        if batch.header.is_control() {
+            return;
+        }
+        let Ok(records) = batch.records(scratch) else { return };
+        for record in records {
+            let Ok(record) = record else { return };
+            // Another version may lay a record out otherwise: what cannot be read is not known.
+            let _ = record.value.map_or(Ok(()), |value| self.record(value));
+        }
+    }
+
+    fn record(&mut self, value: &[u8]) -> Result<(), WireError> {
+        let mut reader = Reader::new(value);
+        let frame = reader.uvarint()?;
+        let (kind, _version) = (reader.uvarint()?, reader.uvarint()?);
+        match kind {
+            _ if frame != 1 => {}
+            TOPIC => {
+                let name = reader.string(true)?;
+                self.topic(reader.uuid()?, name);
+            }
+            PARTITION => {
+                let (partition, topic) = (reader.i32()?, reader.uuid()?);
+                let replicas = replicas(&mut reader, self.node_id)?;
+                self.partition(topic, partition, replicas);
+            }
+            PARTITION_CHANGE => {
+                let (partition, topic) = (reader.i32()?, reader.uuid()?);
+                if let Some(replicas) = changed_replicas(&mut reader, self.node_id)? {
+                    self.partition(topic, partition, replicas);
+                }
+            }
+            REMOVE_TOPIC => {
+                let topic = self.topics.remove(&reader.uuid()?);
+                self.partitions.retain(|partition, _| Some(&partition.topic) != topic.as_ref());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn topic(&mut self, id: TopicKey, name: &str) {
+        if self.topics.len() < MAX_TOPICS && name.len() <= MAX_NAME_BYTES {
+            self.topics.insert(id, name.into());
+        }
+    }
+
+    fn partition(&mut self, topic: TopicKey, partition: i32, (replicas, is_ours): (u32, bool)) {
+        let Some(topic) = self.topics.get(&topic) else { return };
+        let key = TopicPartition { topic: Arc::clone(topic), partition };
+        let is_full = self.partitions.len() >= MAX_PARTITIONS && !self.partitions.contains_key(&key);
+        if !is_ours || is_full {
+            return;
+        }
+        if self.partitions.insert(key.clone(), replicas) != Some(replicas) {
+            self.changed.push((key, replicas));
+        }
+    }
+}
+
+/// How many replicas a list has, and whether this broker is one.
+fn replicas(reader: &mut Reader<'_>, node_id: Option<i32>) -> Result<(u32, bool), WireError> {
+    let count = reader.array_length(true)?;
+    let mut is_ours = node_id.is_none();
+    for _ in 0..count {
+        is_ours |= Some(reader.i32()?) == node_id;
+    }
+    Ok((count, is_ours))
+}
+
+/// The replicas in a change's tagged fields; none where they stay as they are.
+fn changed_replicas(reader: &mut Reader<'_>, node_id: Option<i32>) -> Result<Option<(u32, bool)>, WireError> {
+    for _ in 0..reader.uvarint()? {
+        let (tag, size) = (reader.uvarint()?, reader.uvarint()?);
+        let size = usize::try_from(size).map_err(|_| reader.error(ErrorKind::BadValue))?;
+        let field = reader.take(size)?;
+        // Null, which is 0, says the same as no field.
+        if tag == REPLICAS_TAG && field.first().is_some_and(|length| *length != 0) {
+            return replicas(&mut Reader::new(field), node_id).map(Some);
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,40 @@
+//! Whether anybody follows a partition: then a request with acks=all waits for others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ahash::RandomState;
+use model::{PartitionState, TopicPartition};
+
+/// Partitions whose replicas are known at most; of others they are not.
+const MAX_PARTITIONS: usize = 100_000;
+
+/// How many replicas partitions have, as far as the broker's own state says.
+#[derive(Debug, Default)]
+pub(crate) struct Replicas(HashMap<TopicPartition, u32, RandomState>);
+
+impl Replicas {
+    /// Takes what is new.
+    pub(crate) fn insert(&mut self, state: &PartitionState) {
+        let partition = TopicPartition { topic: Arc::clone(&state.topic), partition: state.partition };
+        if self.0.len() < MAX_PARTITIONS || self.0.contains_key(&partition) {
+            self.0.insert(partition, state.replicas);
+        }
+    }
+
+    /// How many a partition has, where that is known.
+    pub(crate) fn of(&self, partition: &TopicPartition) -> Option<u32> {
+        self.0.get(partition).copied()
+    }
+}
+
+/// What is known of a partition's followers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FollowerState {
+    /// Their fetches are seen.
+    Seen,
+    /// There are none: it has one replica.
+    Alone,
+    /// No fetch is seen, and it has so many replicas or nobody knows how many.
+    Unseen(Option<u32>),
+}

@@ -1,0 +1,50 @@
+//! How many replicas the broker's partitions have, as its own copy of the cluster's metadata says. Reading it is `broker`'s
+//! business.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use broker::metadata_log::MetadataLog;
+use model::{Event, PartitionState, TopicPartition};
+
+use crate::source::{Feed, Pace, Source, WatchSummary};
+
+/// Partitions that are handed on at once at most: the queue has room for others too.
+const MAX_AT_ONCE: usize = 5_000;
+
+/// The broker's partitions.
+pub(crate) struct PartitionSource {
+    pub(crate) log: MetadataLog,
+    /// Where the log is until the broker is followed.
+    pub(crate) log_dirs: Vec<PathBuf>,
+    /// What is known and was not handed on yet.
+    pub(crate) waiting: Vec<(TopicPartition, u32)>,
+}
+
+impl Source for PartitionSource {
+    type Error = Infallible;
+
+    const NAME: &'static str = "partitions";
+    const PACE: Pace = Pace::Every(Duration::from_secs(1));
+
+    fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Infallible> {
+        if let Some(broker) = feed.current.get() {
+            self.log_dirs = broker.log_dirs;
+        }
+        if self.waiting.is_empty() {
+            self.waiting = self.log.changes(&self.log_dirs);
+        }
+        let at = feed.now();
+        let first = self.waiting.drain(..self.waiting.len().min(MAX_AT_ONCE));
+        let state = |(of, replicas): (TopicPartition, u32)| {
+            Event::PartitionState(PartitionState { at, topic: of.topic, partition: of.partition, replicas })
+        };
+        feed.sender.send_all(first.map(state).collect());
+        Ok(())
+    }
+
+    fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
+        WatchSummary::default()
+    }
+}
