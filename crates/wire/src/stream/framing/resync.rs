@@ -51,14 +51,15 @@ impl<T: Copy> Framing<T> {
         if self.is_token(chunk) {
             return Flow::Continue;
         }
-        self.counts.undecodable += 1;
         let start = self.position + chunk.used as u64 - self.carry.len() as u64;
         let seen = if self.carry.is_empty() { chunk.rest() } else { self.carry.as_slice() };
+        // That is no frame that is lost: nobody can read any of it.
         if start == self.first && is_tls(seen) {
             self.state = State::Tls;
             self.drop_carry();
             return Flow::Continue;
         }
+        self.counts.undecodable += 1;
         let left = size_field(seen).map_or(0, |size| u64::from(size) + 4);
         if self.counts.frames > 0 && (5..=u64::from(MAX_PASS_BYTES)).contains(&left) {
             self.left = left.saturating_sub(self.carry.len() as u64);
