@@ -1,5 +1,6 @@
 //! When the data that a fetch brought had come to the broker: the batches that producers sent lately, found
-//! again in fetch responses. Holds a bounded number of partitions and batches; does not decide what a wait means.
+//! again in fetch responses; or since when it is known to have been there, by a high watermark that was reported before
+//! the fetch. Holds a bounded number of partitions and batches; does not decide what a wait means.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -11,6 +12,7 @@ use wire::stream::{Partition as WirePartition, TopicRef};
 
 use crate::table::Table;
 use crate::topics::Topics;
+use crate::watermarks::Watermarks;
 
 /// Batches remembered of one partition.
 const BATCHES: usize = 64;
@@ -21,6 +23,7 @@ const MAYBE_APPENDED: [i16; 2] = [7, 20];
 /// The batches that were produced lately, by partition.
 pub(crate) struct Arrivals {
     partitions: Table<u64, VecDeque<ArrivedBatch>>,
+    watermarks: Watermarks,
     /// Keys are hashes, so that a look-up needs no copy of a name; a batch is checked for itself besides.
     hasher: RandomState,
     /// When the batches of one response had come, and their bytes; kept for its room.
@@ -40,7 +43,12 @@ struct ArrivedBatch {
 impl Arrivals {
     /// Room for so many partitions; the one used least recently gives way.
     pub(crate) fn new(partitions: usize) -> Self {
-        Self { partitions: Table::new(partitions), hasher: RandomState::new(), found: Vec::new() }
+        Self {
+            partitions: Table::new(partitions),
+            watermarks: Watermarks::new(partitions),
+            hasher: RandomState::new(),
+            found: Vec::new(),
+        }
     }
 
     /// A whole Produce request came. A broker listens on several ports, so its address stands for it.
@@ -67,6 +75,7 @@ impl Arrivals {
     /// It was answered: what was appended has its offset, and what was refused brought nothing, so that a
     /// retry is not taken for it.
     pub(crate) fn answered(&mut self, row: &Request, topics: &Topics) {
+        self.watermarks.produced(row);
         for partition in &row.partitions {
             let (Some(batch), Some(code)) = (partition.batches.first(), partition.error_code) else {
                 continue;
@@ -91,8 +100,9 @@ impl Arrivals {
         }
     }
 
-    /// When so much of what was fetched had come that the broker need not wait any longer. None if that is not
-    /// known of every batch, or if it never was so much.
+    /// When so much of what was fetched had come that the broker need not wait any longer. If that is not known of
+    /// every batch, since when enough of it is known to have been there before the fetch. None if neither is known, or
+    /// if it never was so much.
     pub(crate) fn of_fetched(
         &mut self,
         row: &Request,
@@ -100,6 +110,22 @@ impl Arrivals {
         topics: &Topics,
     ) -> Option<Nanos> {
         let enough = u64::try_from(row.min_bytes?).unwrap_or(0).max(1);
+        let came = self.came_with_producers(row, fetched, enough, topics);
+        came.or_else(|| self.watermarks.readable_since(row, fetched, enough))
+    }
+
+    /// A fetch was answered; what it brought has been looked up before.
+    pub(crate) fn fetched(&mut self, row: &Request, fetched: &[WirePartition]) {
+        self.watermarks.fetched(row, fetched);
+    }
+
+    fn came_with_producers(
+        &mut self,
+        row: &Request,
+        fetched: &[WirePartition],
+        enough: u64,
+        topics: &Topics,
+    ) -> Option<Nanos> {
         self.found.clear();
         for partition in fetched.iter().filter(|partition| partition.bytes > 0) {
             let whole: u64 = partition.batches.iter().map(|batch| u64::from(batch.length_bytes)).sum();

@@ -32,7 +32,8 @@ pub struct Limits {
     pub pending_per_connection: usize,
     /// The same over all connections.
     pub pending: usize,
-    /// Partitions whose latest batches are remembered, 2 KiB each at most, to tell when the data of a fetch had come.
+    /// Partitions whose latest batches, 2 KiB each at most, and high watermarks are remembered, to tell when the data of a
+    /// fetch had come.
     pub produced_partitions: usize,
     /// How long a request waits for its response before it gets its row without one. A consumer's
     /// `JoinGroup` rightly waits for minutes.

@@ -139,10 +139,11 @@ impl Exchange {
         add_response(&mut row, frame, cx);
         match &frame.body {
             ResponseBody::Produce { .. } => cx.arrivals.answered(&row, &cx.topics),
-            ResponseBody::Fetch(body)
-                if api_key == ApiKey::FETCH && !read_committed && is_whole(&row, extent) =>
-            {
-                row.data = cx.arrivals.of_fetched(&row, &body.partitions, &cx.topics);
+            ResponseBody::Fetch(body) if api_key == ApiKey::FETCH && is_whole(&row, extent) => {
+                if !read_committed {
+                    row.data = cx.arrivals.of_fetched(&row, &body.partitions, &cx.topics);
+                }
+                cx.arrivals.fetched(&row, &body.partitions);
             }
             _ => {}
         }

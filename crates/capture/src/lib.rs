@@ -27,6 +27,7 @@ pub mod reassembly;
 mod streams;
 mod table;
 mod topics;
+mod watermarks;
 
 #[cfg(test)]
 mod tests;

@@ -26,8 +26,9 @@ row! {
         /// still unanswered (Kafka serves one request a connection at a time).
         head_of_line: Option<Nanos> as "head_of_line_ns",
         /// Fetch: when so much of what it brought was at the broker that `min_bytes` was reached: the last byte of
-        /// the produce request that brought it. At most `arrival_end` where the data was there already; none where
-        /// any of what was fetched is of a produce request that was not seen or cannot be told from another.
+        /// the produce request that brought it. At most `arrival_end` where the data was there already. If a produce
+        /// request was not seen or cannot be told from another: when a response first reported a high watermark above
+        /// the data, if that was before the fetch arrived and enough lay below it; else none.
         data: Option<Nanos> as "data_ns",
         /// The API key as on the wire, known or not.
         api_key: i16,

@@ -25,13 +25,25 @@ fn fetch(correlation_id: i32, topic: &str, min_bytes: i32, isolation: u8) -> Vec
 
 /// Its answer: these records of partitions 2 and 5, as far as there are any.
 fn fetched(correlation_id: i32, topic: &str, partitions: [&[u8]; 2]) -> Vec<u8> {
+    fetched_below(correlation_id, topic, [(0, 0), (0, 0)], partitions)
+}
+
+/// The same, with their error codes and high watermarks.
+fn fetched_below(
+    correlation_id: i32,
+    topic: &str,
+    watermarks: [(i16, i64); 2],
+    partitions: [&[u8]; 2],
+) -> Vec<u8> {
     let mut tail = vec![0; 10];
     tail.extend(1i32.to_be_bytes());
     tail.extend(string(topic));
     tail.extend(2i32.to_be_bytes());
-    for (partition, records) in [2i32, 5].into_iter().zip(partitions) {
+    for ((partition, records), (error, watermark)) in [2i32, 5].into_iter().zip(partitions).zip(watermarks) {
         tail.extend(partition.to_be_bytes());
-        tail.extend([0; 26]);
+        tail.extend(error.to_be_bytes());
+        tail.extend(watermark.to_be_bytes());
+        tail.extend([0; 16]);
         tail.extend((-1i32).to_be_bytes());
         tail.extend((records.len() as i32).to_be_bytes());
         tail.extend(records);
@@ -74,7 +86,11 @@ impl Scene {
     }
 
     fn data_within(self, limits: Limits) -> Vec<Option<i64>> {
-        let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
+        self.data_of(Config { ports: vec![9092], limits, ..Config::default() })
+    }
+
+    fn data_of(self, config: Config) -> Vec<Option<i64>> {
+        let mut analyzer = Analyzer::new(config);
         let mut both = self.producer;
         both.packets.extend(self.consumer.packets);
         both.packets.sort_by_key(|(time, _)| *time);
@@ -200,4 +216,117 @@ fn what_is_remembered_is_bounded_and_what_is_forgotten_is_unknown() {
         scene.consumer.ask(time, &fetch(id, "t", 1, 0)).answer(time + 5, &fetched(id, "t", [&records, &[]]));
     }
     assert_eq!(scene.data(), [None, Some(201)]);
+}
+
+/// The batch as the log has it, of a time before the test.
+fn old(offset: i64, batch: &[u8]) -> Vec<u8> {
+    let mut batch = at(offset, batch);
+    batch[35..43].copy_from_slice(&0i64.to_be_bytes());
+    batch
+}
+
+/// A fetch at 200 of what these records and the watermark of its response at 900 say, after a response at 110 with the
+/// watermark 50.
+fn fetched_late(min_bytes: i32, isolation: u8, watermark: (i16, i64), records: &[u8]) -> Option<i64> {
+    let mut scene = Scene::new();
+    let earlier = fetched_below(1, "t", [(0, 50), (0, 0)], [&[], &[]]);
+    scene.producer.ask(90, &fetch(1, "t", 1, 0)).answer(110, &earlier);
+    let late = fetched_below(2, "t", [watermark, (0, 0)], [records, &[]]);
+    scene.consumer.ask(200, &fetch(2, "t", min_bytes, isolation)).answer(900, &late);
+    scene.data().pop().flatten()
+}
+
+#[test]
+fn what_lay_below_an_earlier_watermark_was_there() {
+    let [two, five] = batches();
+    let known = |offset| fetched_late(1, 0, (0, 60), &old(offset, &two));
+    assert_eq!(known(10), Some(110));
+    assert_eq!(known(47), Some(110));
+    assert_eq!(known(48), None, "its last record was not");
+    assert_eq!(known(50), None);
+    assert_eq!(fetched_late(1, 1, (0, 60), &old(10, &two)), None, "it may have waited for a commit");
+    assert_eq!(fetched_late(1, 0, (0, 60), &at(10, &two)), None, "the records are newer than the watermark");
+    let cut = [&old(10, &two)[..], &old(13, &five)[..80]].concat();
+    assert_eq!(fetched_late(1, 0, (0, 60), &cut), Some(110));
+}
+
+#[test]
+fn only_bytes_below_the_watermark_count() {
+    let [two, five] = batches();
+    let (one, both) = (two.len() as i32, (two.len() + five.len()) as i32);
+    let (below, across) =
+        ([old(10, &two), old(13, &five)].concat(), [old(10, &two), old(49, &five)].concat());
+    for (min_bytes, records, expected) in [
+        (one, &across, Some(110)),
+        (one + 1, &across, None),
+        (both, &across, None),
+        (both, &below, Some(110)),
+        (both + 1, &below, None),
+    ] {
+        assert_eq!(fetched_late(min_bytes, 0, (0, 60), records), expected, "{min_bytes} bytes");
+    }
+}
+
+#[test]
+fn a_watermark_that_was_reported_while_a_fetch_waited_says_nothing_of_when_it_came() {
+    let [two, _] = batches();
+    let mut scene = Scene::new();
+    scene.consumer.ask(200, &fetch(1, "t", 1, 0));
+    let meanwhile = fetched_below(1, "t", [(0, 50), (0, 0)], [&[], &[]]);
+    scene.producer.ask(210, &fetch(1, "t", 1, 0)).answer(300, &meanwhile);
+    scene.consumer.answer(900, &fetched_below(1, "t", [(0, 60), (0, 0)], [&old(10, &two), &[]]));
+    assert_eq!(scene.data(), [None, None]);
+}
+
+#[test]
+fn after_a_log_was_cut_or_an_error_nothing_is_known() {
+    let [two, _] = batches();
+    assert_eq!(fetched_late(1, 0, (0, 49), &old(10, &two)), None);
+    for (error, watermark) in [(0, 30), (6, -1)] {
+        let mut scene = Scene::new();
+        let mut say = |id: i32, told: (i16, i64), records: &[u8]| {
+            let time = 100 * i64::from(id);
+            let answer = fetched_below(id, "t", [told, (0, 0)], [records, &[]]);
+            scene.consumer.ask(time, &fetch(id, "t", 1, 0)).answer(time + 10, &answer);
+        };
+        say(1, (0, 50), &[]);
+        say(2, (error, watermark), &[]);
+        say(3, (0, 60), &old(40, &two));
+        say(4, (0, 60), &old(40, &two));
+        assert_eq!(scene.data(), [None, None, None, Some(310)], "error {error}");
+    }
+}
+
+#[test]
+fn what_all_replicas_have_is_below_the_watermark() {
+    let [two, five] = batches();
+    for (acks, error, expected) in [(-1, 0, Some(210)), (1, 0, None), (-1, 7, None)] {
+        let mut scene = Scene::new();
+        scene.producer.ask(200, &kafka::produce(1, acks, "t", [&two, &five]));
+        scene.producer.answer(210, &kafka::produced(1, "t", [(2, error, 40), (5, 0, 70)]));
+        let answer = fetched_below(1, "t", [(0, 60), (0, 0)], [&old(30, &five), &[]]);
+        scene.consumer.ask(300, &fetch(1, "t", 1, 0)).answer(900, &answer);
+        assert_eq!(scene.data(), [expected], "acks {acks}, error {error}");
+    }
+}
+
+#[test]
+fn watermarks_are_of_one_listener_and_bounded() {
+    let [two, _] = batches();
+    let late = |id| fetched_below(id, "t", [(0, 60), (0, 0)], [&old(10, &two), &[]]);
+    let earlier = |id, topic| fetched_below(id, topic, [(0, 50), (0, 0)], [&[], &[]]);
+    let mut scene = Scene::new();
+    scene.producer = Conversation::new("10.0.0.7:50001", "10.0.0.1:9093");
+    scene.producer.open(0).ask(90, &fetch(1, "t", 1, 0)).answer(110, &earlier(1, "t"));
+    scene.consumer.ask(200, &fetch(1, "t", 1, 0)).answer(900, &late(1));
+    let config = Config { ports: vec![9092, 9093], ..Config::default() };
+    assert_eq!(scene.data_of(config), [None, None]);
+    for (produced_partitions, expected) in [(8, Some(110)), (2, None)] {
+        let mut scene = Scene::new();
+        scene.consumer.ask(100, &fetch(1, "t", 1, 0)).answer(110, &earlier(1, "t"));
+        scene.consumer.ask(120, &fetch(2, "u", 1, 0)).answer(130, &earlier(2, "u"));
+        scene.consumer.ask(200, &fetch(3, "t", 1, 0)).answer(900, &late(3));
+        let limits = Limits { produced_partitions, ..Limits::default() };
+        assert_eq!(scene.data_within(limits), [None, None, expected]);
+    }
 }

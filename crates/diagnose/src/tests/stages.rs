@@ -287,6 +287,26 @@ fn a_fetch_is_slow_only_for_what_it_did_not_ask_for() {
     assert_eq!(run([asked(patient)]).0, []);
 }
 
+/// A consumer that reads old records out of tiered storage: an earlier response's high watermark says that they were there.
+#[test]
+fn a_slow_fetch_of_records_that_were_there_is_no_long_poll() {
+    let patient = Request { max_wait_ms: Some(650), ..fetch() };
+    let slow = Request { data: Some(ms(-20)), ..patient.clone() };
+    let behind = |ahead: &Request| Request {
+        client: ahead.client,
+        head_of_line: Some(ms(690)),
+        ..request(2, 6, 10, 710, 2)
+    };
+    let (verdicts, summary) = run([asked(slow.clone()), asked(behind(&slow))]);
+    assert_eq!(summary.not_judged, []);
+    assert_eq!(verdicts[0].request.latency(), Some(ms(700)));
+    assert_eq!(verdicts[0].stages.of(Stage::Remote), Nanos::ZERO);
+    assert!(verdicts.iter().all(|verdict| !verdict.chain.contains(&Cause::LongPoll)), "{verdicts:?}");
+    let (verdicts, _) = run([asked(patient.clone()), asked(behind(&patient))]);
+    assert_eq!(verdicts.len(), 1, "it may have waited, as far as anybody knows");
+    assert_eq!(verdicts[0].chain, [Cause::HeadOfLine, Cause::LongPoll]);
+}
+
 #[test]
 fn data_that_is_not_written_yet_cannot_be_read() {
     let mut stalled = append(7, 6, ms(460), ms(640), 40);

@@ -1,0 +1,234 @@
+//! The high watermarks that a broker reported lately, by partition: what lay below one could be read from then on. Holds
+//! a bounded number of partitions and watermarks; does not know what a fetch waited for.
+//!
+//! A watermark can go back: after an unclean leader election, or with another topic of the same name. So nothing is
+//! claimed of a partition after an error, or where a broker reports less than before; nor of records that say that they
+//! are newer than the watermark.
+
+use std::net::SocketAddr;
+
+use ahash::RandomState;
+use model::{Nanos, Partition, Request};
+use wire::BatchHeader;
+use wire::stream::{Partition as WirePartition, TopicRef};
+
+use crate::table::Table;
+
+/// Watermarks remembered of one partition.
+const MARKS: usize = 16;
+/// The acks of a request that is answered when all in-sync replicas have it: below the high watermark then.
+const ALL_REPLICAS: i16 = -1;
+const NONE: i16 = 0;
+
+/// What each partition's watermark was, by listener: several brokers may have one address.
+pub(crate) struct Watermarks {
+    partitions: Table<u64, History>,
+    hasher: RandomState,
+}
+
+/// A watermark, and when a response first reported it or a higher one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    at: Nanos,
+    offset: i64,
+}
+
+/// The oldest watermark, the newest, and some in between, more of the latest; in order.
+struct History([Mark; MARKS]);
+
+impl Watermarks {
+    /// Room for so many partitions; the one used least recently gives way.
+    pub(crate) fn new(partitions: usize) -> Self {
+        Self { partitions: Table::new(partitions), hasher: RandomState::new() }
+    }
+
+    /// A fetch was answered.
+    pub(crate) fn fetched(&mut self, row: &Request, fetched: &[WirePartition]) {
+        let Some(seen) = row.response else { return };
+        for partition in fetched {
+            let key = self.key(row.broker, Topic::of_wire(&partition.topic), partition.partition);
+            let mark = Mark { at: seen, offset: partition.high_watermark };
+            match self.partitions.touch(&key) {
+                Some(history) if partition.error_code != NONE => history.forget(seen),
+                Some(history) => history.learn(mark, row.arrival_end),
+                None if partition.error_code == NONE && mark.offset >= 0 => {
+                    self.partitions.insert(key, History([mark; MARKS]));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// A Produce request was answered. If all replicas have what it brought, it is below the watermark.
+    pub(crate) fn produced(&mut self, row: &Request) {
+        let Some(seen) = row.response else { return };
+        for partition in &row.partitions {
+            let Some(code) = partition.error_code else { continue };
+            let key = self.key(row.broker, Topic::of_row(partition), partition.partition);
+            let end = partition.base_offset.zip(partition.records).map(|(base, n)| base + i64::from(n));
+            match (self.partitions.touch(&key), end.filter(|_| row.acks == Some(ALL_REPLICAS))) {
+                (Some(history), _) if code != NONE => history.forget(seen),
+                (Some(history), Some(offset)) => history.raise(Mark { at: seen, offset }),
+                (None, Some(offset)) if code == NONE => {
+                    self.partitions.insert(key, History([Mark { at: seen, offset }; MARKS]));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Since when it was known that so much of what a fetch brought could be read, if it was before the fetch arrived. Of
+    /// a batch that was cut off nothing counts.
+    pub(crate) fn readable_since(
+        &mut self,
+        row: &Request,
+        fetched: &[WirePartition],
+        enough: u64,
+    ) -> Option<Nanos> {
+        let (mut there, mut since) = (0, Nanos::MIN);
+        for partition in fetched.iter().filter(|partition| partition.bytes > 0) {
+            if partition.error_code != NONE || partition.error.is_some() {
+                continue;
+            }
+            let key = self.key(row.broker, Topic::of_wire(&partition.topic), partition.partition);
+            let mark = self.partitions.peek(&key).and_then(|history| history.before(row.arrival_end));
+            let Some(mark) = mark.filter(|mark| mark.offset <= partition.high_watermark) else { continue };
+            let below = partition.batches.iter().filter(|batch| mark.has_below(batch));
+            let bytes: u64 = below.map(|batch| u64::from(batch.length_bytes)).sum();
+            if bytes > 0 {
+                there += bytes;
+                since = since.max(mark.at);
+            }
+        }
+        (there >= enough).then_some(since)
+    }
+
+    fn key(&self, broker: SocketAddr, topic: Topic<'_>, partition: i32) -> u64 {
+        self.hasher.hash_one((broker, topic, partition))
+    }
+}
+
+/// By id where the wire says it: another topic of the same name has another.
+#[derive(Hash)]
+enum Topic<'a> {
+    Name(&'a str),
+    Id([u8; 16]),
+}
+
+impl<'a> Topic<'a> {
+    fn of_wire(topic: &'a TopicRef) -> Self {
+        match topic {
+            TopicRef::Name(name) => Self::Name(name),
+            TopicRef::Id(id) => Self::Id(*id),
+        }
+    }
+
+    fn of_row(partition: &'a Partition) -> Self {
+        match (partition.topic_id, &partition.topic) {
+            (Some(id), _) => Self::Id(id.0),
+            (None, name) => Self::Name(name.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+impl Mark {
+    /// Whether all of a batch was there: below it, and not newer.
+    fn has_below(self, batch: &BatchHeader) -> bool {
+        let last = batch.base_offset.saturating_add(batch.last_offset_delta.into());
+        last < self.offset && Nanos::from_millis(batch.max_timestamp_ms) <= self.at
+    }
+}
+
+impl History {
+    fn newest(&self) -> Mark {
+        let [.., newest] = self.0;
+        newest
+    }
+
+    /// The last that was known when a request arrived.
+    fn before(&self, arrival: Nanos) -> Option<Mark> {
+        self.0.iter().rfind(|mark| mark.at <= arrival && mark.offset >= 0).copied()
+    }
+
+    /// What a fetch reported that arrived at a moment: less than what was known then means that the log was cut.
+    /// What another response reported meanwhile may be newer than this.
+    fn learn(&mut self, mark: Mark, arrival: Nanos) {
+        if self.before(arrival).is_some_and(|known| known.offset > mark.offset) {
+            *self = Self([mark; MARKS]);
+        } else {
+            self.raise(mark);
+        }
+    }
+
+    /// Nothing is known any more.
+    fn forget(&mut self, at: Nanos) {
+        *self = Self([Mark { at, offset: -1 }; MARKS]);
+    }
+
+    /// The one gives way whose neighbours are closest to each other, measured by how long ago it was.
+    fn raise(&mut self, mark: Mark) {
+        let newest = self.newest();
+        if mark.offset <= newest.offset {
+            return;
+        }
+        let mark = Mark { at: mark.at.max(newest.at), ..mark };
+        let next = self.0.iter().skip(2).chain([&mark]);
+        let gaps = self.0.iter().zip(self.0.iter().skip(1)).zip(next).map(|((before, of), after)| {
+            let age = (mark.at - of.at).0.saturating_add(1);
+            (after.at - before.at).0 as f64 / age as f64
+        });
+        let closest = gaps.enumerate().min_by(|(_, one), (_, other)| one.total_cmp(other));
+        // The first stays.
+        let place = closest.map_or(0, |(place, _)| place + 1);
+        if let Some(later) = self.0.get_mut(place..) {
+            later.rotate_left(1);
+        }
+        let [.., last] = &mut self.0;
+        *last = mark;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(at: i64) -> Mark {
+        Mark { at: Nanos(at), offset: at }
+    }
+
+    #[test]
+    fn old_watermarks_stay_known_and_the_latest_more_closely() {
+        let mut history = History([mark(10); MARKS]);
+        for at in 11..=100_000 {
+            history.raise(mark(at));
+        }
+        assert_eq!(history.newest(), mark(100_000));
+        assert!(history.0.is_sorted_by_key(|mark| mark.at));
+        assert_eq!(history.before(Nanos(9)), None);
+        assert_eq!(history.before(Nanos(15)), Some(mark(10)), "the first");
+        for age in [2, 30, 500, 10_000] {
+            let known = history.before(Nanos(100_000 - age)).unwrap();
+            assert!(100_000 - known.at.0 <= 5 * age, "{age} ago only that of {}", known.at.0);
+        }
+    }
+
+    #[test]
+    fn a_watermark_that_went_back_is_believed_and_one_that_was_overtaken_is_not() {
+        let learned = |offset: i64, arrival: i64| {
+            let mut history = History([mark(10); MARKS]);
+            history.raise(mark(50));
+            history.learn(Mark { at: Nanos(90), offset }, Nanos(arrival));
+            (history.before(Nanos(60)).map(|mark| mark.offset), history.newest().offset)
+        };
+        assert_eq!(learned(70, 40), (Some(50), 70));
+        assert_eq!(learned(50, 60), (Some(50), 50), "first seen then");
+        assert_eq!(learned(30, 40), (Some(50), 50), "asked for before");
+        assert_eq!(learned(30, 60), (None, 30));
+        assert_eq!(learned(5, 40), (None, 5));
+        let mut history = History([mark(10); MARKS]);
+        history.forget(Nanos(20));
+        assert_eq!(history.before(Nanos(30)), None);
+        history.learn(mark(40), Nanos(35));
+        assert_eq!(history.before(Nanos(50)), Some(mark(40)));
+    }
+}
