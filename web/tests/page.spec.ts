@@ -150,6 +150,11 @@ test("what to change stands with its evidence, the dearest first", async ({ page
     expect(text?.length ?? 0).toBeGreaterThan(3);
     await expect(dearest).toContainText(text ?? "");
   }
+  // XFS, or what is done to ext4.
+  const ways = dearest.locator("dd li");
+  await expect(ways.nth(0)).toHaveText(/^file system of .*ext4 → xfs$/);
+  await expect(ways.nth(1)).toHaveText(/^or tune2fs -O fast_commit /);
+  await expect(ways.nth(2)).toHaveText(/^and\/or mount option of /);
   // In the same order as `advise` has them, layer by layer.
   const layers = await page.locator("#advice .layer h3").allInnerTexts();
   expect(layers.map((layer) => layer.toLowerCase())).toEqual(advice?.layers.map(({ layer }) => layer.toLowerCase()));
