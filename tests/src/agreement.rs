@@ -36,6 +36,14 @@ pub fn few(mut differences: Vec<String>) -> Vec<String> {
 pub fn with_kafkas_log(traffic: &Traffic) {
     println!("{} requests in Kafka's log, {} of them produce", traffic.log.len(), produced(traffic).count());
     assert!(traffic.log.len() > 1_500, "too few requests to prove much");
+    of_each_request(traffic);
+}
+
+/// The same of any number of requests.
+///
+/// # Panics
+/// Where it is not so.
+pub fn of_each_request(traffic: &Traffic) {
     assert_eq!(few(with_log(&traffic.output, &traffic.log, &traffic.sizes)), none());
     assert_eq!(few(with_sizes(&traffic.output, &traffic.sizes)), none());
     let unlogged = unlogged(&traffic.output, &traffic.log);

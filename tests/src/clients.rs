@@ -34,6 +34,10 @@ pub const PINNED: [&str; 5] =
 /// Those that speak every version they can, one after the other.
 pub const EVERY: [&str; 1] = ["every-version"];
 
+/// The newest release of a client that speaks versions of which the broker knows nothing: franz-go 1.22 begins every
+/// connection with `ApiVersions` v5.
+pub const NEWEST: [&str; 1] = ["newest-franz-go"];
+
 /// The clients, installed.
 #[derive(Debug)]
 pub struct Clients {
@@ -42,6 +46,7 @@ pub struct Clients {
     python_old: PathBuf,
     node_modules: PathBuf,
     go: PathBuf,
+    go_newest: PathBuf,
     classpath: String,
 }
 
@@ -100,8 +105,9 @@ impl Clients {
         let python = install::python(&programs.join("requirements.txt"));
         let python_old = install::python(&programs.join("requirements-old.txt"));
         let node_modules = install::node(&programs);
-        let go = install::go(&programs.join("go"));
-        Self { programs, python, python_old, node_modules, go, classpath: classpath.to_owned() }
+        let go = install::go(&programs.join("go"), "./...");
+        let go_newest = install::go(&programs.join("go-newest"), "brokerscope/e2e/clients/franz");
+        Self { programs, python, python_old, node_modules, go, go_newest, classpath: classpath.to_owned() }
     }
 
     /// Makes the topics that the clients use.
@@ -131,6 +137,7 @@ impl Clients {
             "aiokafka" => self.python_client(&self.python, "aiokafka_client.py"),
             "kafkajs" => self.javascript("kafkajs_client.js"),
             "franz-go" | "pinned-franz-go" => Command::new(self.go.join("franz")),
+            "newest-franz-go" => Command::new(self.go_newest.join("franz")),
             "sarama" | "pinned-sarama" => Command::new(self.go.join("sarama")),
             "segmentio" => Command::new(self.go.join("segmentio")),
             "every-version" => Command::new(self.go.join("versions")),

@@ -14,7 +14,7 @@ use lab::kafka::{DEFAULT_VERSION, OLD_VERSION};
 use crate::bench::Bench;
 use crate::brokerscope;
 use crate::capture_file::CaptureFile;
-use crate::clients::{CLIENTS, EVERY, PINNED, Report, Share};
+use crate::clients::{CLIENTS, EVERY, NEWEST, PINNED, Report, Share};
 use crate::frames::{self, Sizes};
 use crate::kafka_log::{self, LoggedRequest};
 use crate::recorder::Recorder;
@@ -58,6 +58,15 @@ pub fn traffic() -> &'static Traffic {
 pub fn old_traffic() -> &'static Traffic {
     static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
     made(&RUN, || Traffic::make("old-traffic", OLD_VERSION, &[&CLIENTS, &PINNED, &EVERY]))
+}
+
+/// The run of clients that are newer than the broker.
+///
+/// # Panics
+/// Where it failed, and again each time it is asked for.
+pub fn newest_traffic() -> &'static Traffic {
+    static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
+    made(&RUN, || Traffic::make("newest-traffic", DEFAULT_VERSION, &[&NEWEST]))
 }
 
 fn made(run: &'static OnceLock<Option<Traffic>>, make: impl Fn() -> Traffic) -> &'static Traffic {

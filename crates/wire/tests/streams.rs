@@ -624,7 +624,9 @@ fn versions_of_the_future_of_every_api_keep_their_frames() {
             let rest: Vec<_> = frames.iter().filter(|f| f.correlation_id == 1).map(|f| f.error).collect();
             assert!(rest.len() + 1 == frames.len() && rest.iter().all(Option::is_none), "{case}");
             let counts = stream.counts();
-            assert_eq!((counts.frames, counts.undecodable), (place + 1, 1), "{case}");
+            // By an ApiVersions nothing is lost that could be known.
+            let undecodable = u64::from(api != ApiKey::API_VERSIONS);
+            assert_eq!((counts.frames, counts.undecodable), (place + 1, undecodable), "{case}");
             assert_eq!((counts.resyncs, counts.skipped_bytes), (0, 0), "{case}");
         }
     }

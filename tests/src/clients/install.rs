@@ -72,11 +72,11 @@ pub(super) fn node(programs: &Path) -> PathBuf {
 
 /// The directory of the Go clients' programs. Built each time, as they may have changed: Go's own cache makes that
 /// a second's work where they did not.
-pub(super) fn go(module: &Path) -> PathBuf {
+pub(super) fn go(module: &Path, packages: &str) -> PathBuf {
     let directory = cache("go", &module.join("go.sum"));
     fs::create_dir_all(&directory).unwrap();
     let mut go = Command::new("go");
-    go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o"]).arg(&directory).arg("./...");
+    go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o"]).arg(&directory).arg(packages);
     // What Debian has builds them: nothing newer is fetched.
     must(go.current_dir(module).env("GOTOOLCHAIN", "local").env_remove("GOFLAGS"));
     directory

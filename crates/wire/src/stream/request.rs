@@ -373,6 +373,12 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
 
     fn damaged(&self) -> bool {
         self.frame.as_ref().is_some_and(|frame| match &frame.body {
+            // A client asks so whether the broker knows that version (KIP-511): there is nothing to lose in it.
+            _ if frame.api_key == ApiKey::API_VERSIONS
+                && ApiKey::API_VERSIONS.is_newer(frame.api_version) =>
+            {
+                false
+            }
             _ if frame.error.is_some() => true,
             RequestBody::Produce(body) => body.partitions.iter().any(|p| p.error.is_some()),
             RequestBody::Fetch(_) | RequestBody::Ids(_) | RequestBody::Other => false,

@@ -1,0 +1,31 @@
+//! The newest release of a client that is ahead of the broker: the first request of every connection is in a version that
+//! neither the broker nor brokerscope knows. See README.md.
+
+use e2e::agreement;
+use e2e::clients::NEWEST;
+use e2e::gate;
+use e2e::spoken::VersionTable;
+use e2e::traffic::newest_traffic;
+
+#[test]
+fn requests_agree_with_kafkas_own_log() {
+    let Some(_alone) = gate::live("the newest clients against Kafka's own log") else { return };
+    println!("{} requests in Kafka's log", newest_traffic().log.len());
+    assert!(newest_traffic().log.len() > 150, "too few requests to prove much");
+    agreement::of_each_request(newest_traffic());
+}
+
+#[test]
+fn a_version_of_the_future_was_spoken() {
+    let Some(_alone) = gate::live("the variety of the newest clients") else { return };
+    let spoken = VersionTable::of(&newest_traffic().log, &NEWEST);
+    println!("{}", spoken.table());
+    // Kafka 4.1 knows ApiVersions up to version 4: it refuses 5, and the client asks again.
+    assert_eq!(spoken.lacks("API_VERSIONS", &[4, 5]), Vec::<i64>::new());
+}
+
+#[test]
+fn every_record_is_counted() {
+    let Some(_alone) = gate::live("records of the newest clients") else { return };
+    agreement::on_records(newest_traffic());
+}
