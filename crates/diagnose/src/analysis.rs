@@ -1,7 +1,7 @@
 //! Analyses one request: asks the causes what they know of each stage, and chooses the root.
 //!
-//! Each instant is explained once: by what the request's own thread did, then by JVM pauses and want of a CPU, then by the
-//! threads and brokers that it waited for. The cause is the root that explains the most of the request's time, and only if
+//! Each instant is explained once: by what had stopped the whole process, then by what the request's own thread did, then by JVM
+//! pauses and want of a CPU, then by the threads and brokers that it waited for. The cause is the root that explains the most of the request's time, and only if
 //! that is more than what nothing explains. Where that is less than half of the time it is never `exact`.
 //!
 //! In a stall hundreds of requests wait behind each other, and each looks at many ahead of it. So the analysis of a
@@ -13,13 +13,13 @@ pub(crate) mod head_of_line;
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, Verdict};
+use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Pid, Request, Verdict};
 
 use crate::analysis::attribution::Attribution;
 use crate::analysis::cache::{AnalysisCache, AwaitedCauses, CachedCandidates, RequestAnalysis};
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::{
-    self, blocked, cpu, handlers, jvm, lock_chain, memory, network, operation, protocol, waker,
+    self, blocked, cpu, handlers, lock_chain, memory, network, operation, protocol, stops, waker,
 };
 use crate::joins::{AppendJoin, JoinStats};
 use crate::stages::{Breakdown, waiting};
@@ -79,7 +79,7 @@ fn analyse_alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> 
     RequestAnalysis {
         waited: course.served_from - request.arrival_end,
         unread: head_of_line::blocked_by_flow_control(window, request),
-        arrival: network::slow_arrival(window, request).map(Arc::new),
+        arrival: network::slow_arrival(window, request).into_iter().map(Arc::new).collect(),
         served,
         time: stages::waiting::latency_less_wait(window, request).unwrap_or_default(),
         stages: course.stages,
@@ -187,6 +187,7 @@ fn causes_while_served(
 ) -> Vec<Arc<CauseCandidate>> {
     let free = TimeBudget::new(TimeSpan::new(course.served_from.max(since), course.end));
     let mut causes = StageCauses { window: course.window, course, awaited, free, findings: Vec::new() };
+    causes.stopped();
     causes.own_work();
     causes.threads();
     causes.receive();
@@ -198,6 +199,11 @@ fn causes_while_served(
     causes.findings.into_iter().map(Arc::new).collect()
 }
 
+/// The process that served a request; 0 where that was not seen.
+fn pid_of(course: &Breakdown<'_>) -> Pid {
+    course.appends.first().map_or(0, |append| append.op.pid)
+}
+
 struct StageCauses<'w> {
     window: &'w Window,
     course: &'w Breakdown<'w>,
@@ -207,6 +213,13 @@ struct StageCauses<'w> {
 }
 
 impl StageCauses<'_> {
+    /// Times in which the whole process was stopped: what its threads were at then does not matter.
+    fn stopped(&mut self) {
+        let Self { window, course, free, findings, .. } = self;
+        let span = TimeSpan::new(course.served_from, course.answered);
+        findings.extend(stops::explain_first(window, pid_of(course), span, free));
+    }
+
     /// What held up the request's own handler.
     fn own_work(&mut self) {
         let course = self.course;
@@ -228,8 +241,7 @@ impl StageCauses<'_> {
     fn threads(&mut self) {
         let Self { window, course, free, findings, .. } = self;
         let span = TimeSpan::new(course.served_from, course.answered);
-        let pid = course.appends.first().map_or(0, |append| append.op.pid);
-        findings.extend(jvm::explain(window, pid, span, free));
+        findings.extend(stops::explain(window, pid_of(course), span, free));
         findings.extend(handlers::starved_threads(course, course.wanted().start, free));
         findings.extend(protocol::txn_verification(course, free));
     }

@@ -16,6 +16,7 @@ pub(crate) mod network;
 pub(crate) mod operation;
 pub(crate) mod protocol;
 pub mod spec;
+pub(crate) mod stops;
 pub(crate) mod waker;
 
 use model::{Cause, EvidenceKind};
@@ -62,6 +63,7 @@ const LISTS: &[&[CauseSpec]] = &[
     handlers::CAUSES,
     network::CAUSES,
     jvm::CAUSES,
+    stops::CAUSES,
     cpu::CAUSES,
     blocked::CAUSES,
     protocol::CAUSES,

@@ -139,6 +139,7 @@ impl Engine {
                 self.window.lock_wait(*wait);
             }
             Event::JvmPause(pause) => self.window.pauses.insert(*pause),
+            Event::ProcessStop(stop) => self.window.stops.insert(*stop),
             Event::SocketOp(op) => self.window.socket_op(&op),
             Event::Reclaim(reclaim) => self.window.troubles.reclaim(*reclaim),
             Event::KernelSpan(span) => self.window.troubles.kernel_span(*span),

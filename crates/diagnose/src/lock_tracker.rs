@@ -12,7 +12,7 @@ use model::{
     Event, FileOp, Lock, LockHolder, LockSource, LockWait, Nanos, Pid, Request, Tid, TopicPartition,
 };
 
-use crate::causes::jvm;
+use crate::causes::stops;
 use crate::config::Config;
 use crate::engine::due_queue::DueQueue;
 use crate::file_op_reasons::{Reason, Reasons};
@@ -129,6 +129,7 @@ impl Locks {
             Event::FileOp(op) => self.file_op(*op),
             Event::OffCpu(interval) => self.window.off_cpu(*interval),
             Event::JvmPause(pause) => self.window.pauses.insert(*pause),
+            Event::ProcessStop(stop) => self.window.stops.insert(*stop),
             Event::LockWait(wait) => self.lock_wait(wait),
             Event::Request(request) if request.api_key == PRODUCE => {
                 self.pending.push(request.last_seen(), PendingRow::Request(Arc::new(*request)));
@@ -229,7 +230,7 @@ impl Locks {
         let (window, span) = (&self.window, holder.span);
         let ops = holder.tid.into_iter().flat_map(|tid| window.file_ops.of(&tid).overlapping(span));
         let waits = holder.tid.into_iter().flat_map(|tid| window.lock_waits.of(&tid).overlapping(span));
-        let stops = jvm::pauses(window, pid, span);
+        let stops = stops::standstills(window, pid, span);
         let op = ops.map(|op| (op.overlap(span), op)).max_by_key(|(time, _)| *time);
         let wait = waits.map(|wait| (wait.overlap(span), wait)).max_by_key(|(time, _)| *time);
         let stop = stops.iter().map(|stop| (stop.overlap(span), stop)).max_by_key(|(time, _)| *time);

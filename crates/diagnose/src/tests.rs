@@ -7,6 +7,7 @@ mod jvm;
 mod order;
 mod stage_causes;
 mod stages;
+mod stops;
 mod unread;
 mod waker;
 

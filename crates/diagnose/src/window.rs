@@ -18,7 +18,7 @@ use ahash::RandomState;
 use model::row_summary::WriteKey;
 use model::{
     BlockIo, CpuSample, DirtyThrottle, FileKind, FileOp, FileOpKind, HostSample, JournalCommit, JvmPause,
-    KernelSpan, LockWait, Loss, Nanos, OffCpu, Pid, Reclaim, Request, SocketOp, TcpEvent, Tid,
+    KernelSpan, LockWait, Loss, Nanos, OffCpu, Pid, ProcessStop, Reclaim, Request, SocketOp, TcpEvent, Tid,
     TopicPartition,
 };
 
@@ -65,6 +65,7 @@ span! {
     JournalCommit;
     DirtyThrottle;
     JvmPause;
+    ProcessStop;
     LockWait;
     Loss;
     Reclaim;
@@ -111,6 +112,7 @@ pub(crate) struct Window {
     pub(crate) replicas: Replicas,
     pub(crate) produced: ProduceIndex,
     pub(crate) pauses: Timeline<JvmPause>,
+    pub(crate) stops: Timeline<ProcessStop>,
     pub(crate) losses: Timeline<Loss>,
     pub(crate) troubles: Troubles,
     pub(crate) appends: Appends<Arc<FileOp>>,
@@ -301,6 +303,7 @@ impl Window {
         self.followers.forget(horizon);
         self.produced.forget(horizon);
         self.pauses.forget(horizon);
+        self.stops.forget(horizon);
         self.losses.forget(horizon);
         self.troubles.forget(horizon);
         self.appends.forget(horizon);

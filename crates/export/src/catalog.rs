@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use model::{Cause, FileKind, JvmPauseKind, LossKind, Stage, TcpEventKind};
+use model::{Cause, FileKind, JvmPauseKind, LossKind, Stage, StopKind, TcpEventKind};
 
 use crate::label::OTHER;
 
@@ -142,6 +142,8 @@ metrics! {
     DirtyThrottles: Counter "brokerscope_dirty_throttles_total" [] (one) "" "Pauses of writers by balance_dirty_pages, because too many pages were dirty.";
     DirtyThrottleTime: Counter "brokerscope_dirty_throttle_seconds_total" [] (one) "seconds" "Sum of the pauses of writers by balance_dirty_pages.";
     LockWait: Histogram "brokerscope_lock_wait_duration_seconds" ["role", "source"] (none) "seconds" "Waits for Java locks that the JVM reported, by the role of the waiting thread. source is jfr or usdt; both may report the same wait.";
+    ProcessStops: Counter "brokerscope_process_stops_total" ["kind"] (|| each(StopKind::ALL.map(StopKind::as_str))) "" "Times in which something had stopped the whole process: a signal, the freezer of its cgroup, or a tracer.";
+    ProcessStopTime: Counter "brokerscope_process_stop_seconds_total" ["kind"] (|| each(StopKind::ALL.map(StopKind::as_str))) "seconds" "Sum of these times.";
     JvmPause: Histogram "brokerscope_jvm_pause_duration_seconds" ["kind"] (|| each(JvmPauseKind::ALL.map(JvmPauseKind::as_str))) "seconds" "JVM pauses, in which all Java threads are stopped: gc or safepoint.";
     Busy: Gauge "brokerscope_thread_busy_ratio" ["role"] (none) "ratio" "Share of the time of the threads of a role in which they were on a CPU, runnable, or blocked in a file operation or by a lock that the JVM reported, over about the last second. A lower bound, because shorter waits are not seen.";
     Cpu: Gauge "brokerscope_thread_cpu_ratio" ["role"] (none) "ratio" "CPUs that the threads of a role used.";

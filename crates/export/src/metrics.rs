@@ -160,6 +160,10 @@ impl Metrics {
             Event::JournalCommit(commit) => self.journal_commit(commit),
             Event::OffCpu(interval) => self.threads.off_cpu(interval),
             Event::LockWait(wait) => self.lock_wait(wait),
+            Event::ProcessStop(stop) => {
+                registry.count(Metric::ProcessStops, &[stop.kind.as_str()], 1);
+                registry.add(Metric::ProcessStopTime, &[stop.kind.as_str()], seconds(stop.length()));
+            }
             Event::JvmPause(pause) => {
                 registry.observe_time(Metric::JvmPause, &[pause.kind.as_str()], pause.length());
             }

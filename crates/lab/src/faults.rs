@@ -52,7 +52,7 @@ const SHORT: [&str; 12] = [
 ];
 
 /// Every fault, in the order of the matrix.
-const ALL: [&Fault; 25] = [
+const ALL: [&Fault; 27] = [
     &disk::JOURNAL_STALL,
     &disk::SLOW_DEVICE,
     &disk::DIRTY_THROTTLING,
@@ -76,6 +76,8 @@ const ALL: [&Fault; 25] = [
     &disk::XFS_LOG,
     &stops::FS_FROZEN,
     &stops::FS_FROZEN_XFS,
+    &stops::STOPPED,
+    &stops::FROZEN_CGROUP,
     &network::TWO_CAUSES,
     &disk::QUIET,
 ];

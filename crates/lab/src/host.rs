@@ -47,6 +47,11 @@ impl Cgroup {
         files::write(&self.path.join(file), value.to_string())
     }
 
+    /// The path of one of its files.
+    pub(crate) fn file(&self, file: &str) -> PathBuf {
+        self.path.join(file)
+    }
+
     /// A number that one of its files holds, such as `memory.usage_in_bytes`.
     pub fn number(&self, file: &str) -> Result<u64> {
         let path = self.path.join(file);

@@ -66,6 +66,8 @@ causes! {
     GcPause = "gc-pause",
     /// The JVM stopped its threads for something else, or waited long until they had stopped.
     Safepoint = "safepoint",
+    /// A signal, the freezer of its cgroup or a tracer had stopped the broker's process.
+    ProcessStopped = "process-stopped",
     /// The broker's cgroup had used up its CPU quota.
     CpuThrottled = "cpu-throttled",
     /// The thread was runnable and waited for a CPU.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::{
     BlockIo, Column, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, JvmPause, KernelSpan,
-    LockWait, Nanos, OffCpu, PartitionState, Pid, Reclaim, Request, Row as _, SocketOp, TcpEvent, TlsTraffic,
+    LockWait, Nanos, OffCpu, PartitionState, Pid, ProcessStop, Reclaim, Request, Row as _, SocketOp,
+    TcpEvent, TlsTraffic,
 };
 
 /// Declares events: their kind, which has the name of its row, table, folder, and the moment at which each is complete.
@@ -100,6 +101,8 @@ events! {
     LockWait(Box<LockWait>), LockWaits, "lock_waits", wait => wait.end;
     /// A pause of the JVM, for a collection or another operation.
     JvmPause(Box<JvmPause>), JvmPauses, "jvm_pauses", pause => pause.end;
+    /// A time in which something had stopped the broker's process.
+    ProcessStop(Box<ProcessStop>), ProcessStops, "process_stops", stop => stop.end;
     /// The broker's process came or went.
     BrokerChange(BrokerChange), BrokerChanges, "broker_changes", change => change.at;
     /// Something that was not seen, counted.

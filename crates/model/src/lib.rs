@@ -20,6 +20,7 @@ mod host;
 mod jvm;
 mod kernel;
 mod log_entry;
+mod process_stop;
 mod request;
 mod socket_op;
 mod thread;
@@ -38,6 +39,7 @@ pub use kernel::{
     BlockIo, CommitPhases, Direction, DirtyThrottle, JournalCommit, KernelSpan, Reclaim, SpanSource,
 };
 pub use log_entry::{LogEntry, LogKind};
+pub use process_stop::{ProcessStop, StopKind};
 pub use request::{Batch, IntendedWait, Partition, Request};
 pub use row::{Column, ColumnType, Row, Rows, Value, ValueVisitor};
 pub use socket_op::{SocketOp, SocketOpKind, TcpEvent, TcpEventKind};

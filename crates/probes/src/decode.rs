@@ -10,11 +10,13 @@ use std::sync::Arc;
 use model::CommitPhases;
 use model::Waker;
 use model::{
-    ClockOffset, Device, DirtyThrottle, JournalCommit, KernelSpan, Nanos, OffCpu, Reclaim, SocketOp,
-    SocketOpKind, SpanSource, TcpEvent, TcpEventKind,
+    ClockOffset, Device, DirtyThrottle, JournalCommit, KernelSpan, Nanos, OffCpu, ProcessStop, Reclaim,
+    SocketOp, SocketOpKind, SpanSource, StopKind, TcpEvent, TcpEventKind,
 };
 
-use crate::bpf::probes::types::{self, event_kind, file_op, span_function, span_source, tcp_trouble};
+use crate::bpf::probes::types::{
+    self, event_kind, file_op, span_function, span_source, stop_reason, tcp_trouble,
+};
 use crate::bpf::{record, text_of, whole};
 use crate::event::Event;
 use crate::intern::Texts;
@@ -93,6 +95,7 @@ impl Decoder {
             event_kind::EVENT_DIRTY_THROTTLE => self.dirty_throttle(&whole(bytes)?).into(),
             event_kind::EVENT_RECLAIM => self.reclaim(&whole(bytes)?).into(),
             event_kind::EVENT_SOCKET => self.socket_op(&whole(bytes)?)?.into(),
+            event_kind::EVENT_PROCESS_STOP => self.process_stop(&whole(bytes)?)?.into(),
             event_kind::EVENT_TCP_TROUBLE => self.tcp_trouble(&whole(bytes)?)?.into(),
             _ => return None,
         };
@@ -171,6 +174,25 @@ impl Decoder {
             local: Some(local),
             remote: Some(remote),
             count: 1,
+        })
+    }
+
+    fn process_stop(&mut self, record: &types::process_stop_event) -> Option<ProcessStop> {
+        let kind = match stop_reason(u32::from(record.reason)) {
+            stop_reason::STOPPED_BY_SIGNAL => StopKind::Signal,
+            stop_reason::STOPPED_BY_FREEZER => StopKind::Freezer,
+            stop_reason::STOPPED_BY_TRACER => StopKind::Tracer,
+            _ => return None,
+        };
+        let by_tid = (record.by_tid != 0).then_some(record.by_tid);
+        Some(ProcessStop {
+            start: self.time(record.start_ns),
+            end: self.time(record.end_ns),
+            pid: self.pid,
+            kind,
+            by_tid,
+            by: by_tid.map(|_| self.text(&record.by_comm)).unwrap_or_default(),
+            threads: record.threads,
         })
     }
 

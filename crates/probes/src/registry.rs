@@ -286,6 +286,11 @@ purposes! {
     /// When a thread off the CPU became runnable, and by whom.
     Wakeups = "wakeups":
         typed(STRUCTURES, &[(When::Always, &["sched_waking"])]).requires(&[Purpose::OffCpu]);
+    /// Times in which something had stopped the whole process: a signal, a freezer, a tracer.
+    // The tracepoint shows who sent the signal.
+    ProcessStops = "process-stops": tracepoints![
+        signal_generated(sig: 4, pid: 4) on "signal/signal_generate" optional,
+    ].requires(&[Purpose::Wakeups]);
     /// Kernel stacks of off-CPU intervals, by name.
     KernelStacks = "kernel-stacks":
         NONE.needs(&[Need::Process, Need::Symbols]).requires(&[Purpose::OffCpu]);

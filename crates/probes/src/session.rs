@@ -222,8 +222,8 @@ fn load(plan: &Plan, pid: u32, stacks: bool, symbols: &Symbols, options: &Option
         preemptible: u8::from(preemptible),
         futex_waits: u8::from(stacks && plan.uses(Purpose::FutexWaits)),
         exact_commits: u8::from(plan.uses(Purpose::BtrfsFunctions)),
+        process_stops: u8::from(plan.uses(Purpose::ProcessStops)),
         wake_bytes: u64::from(options.ring_bytes / 4),
-        ..types::settings::default()
     };
     let mut loader = Loader::open("brokerscope", OBJECT)?;
     loader.choose_programs(|program| plan.needs(program));

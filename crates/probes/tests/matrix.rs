@@ -15,6 +15,8 @@ mod gate;
 #[allow(dead_code, reason = "shared with the other live tests")]
 #[path = "live/scene.rs"]
 mod scene;
+#[path = "live/stops.rs"]
+mod stops;
 #[path = "live/watched.rs"]
 mod watched;
 
@@ -23,7 +25,7 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::{Duration, Instant};
 
-use model::{Event as Row, FileOpKind, KernelSpan, OffCpu};
+use model::{Event as Row, FileOpKind, KernelSpan, OffCpu, ProcessStop, StopKind};
 use probes::{Event, Facts, FileOp, Mechanism, Plan, Probes, Purpose, Target};
 use scene::{FileSystem, Freeze, Making};
 use watched::Watch;
@@ -33,7 +35,7 @@ const XFS: Making<'static> =
     Making { kind: "xfs", arguments: &["-q", "-f"], bytes: 320 << 20, options: "loop" };
 const GIVE_UP: Duration = Duration::from_secs(60);
 /// What must be seen by every plan, on every kernel since 5.10, once ext4 and XFS are mounted.
-const ALWAYS: [Purpose; 18] = [
+const ALWAYS: [Purpose; 19] = [
     Purpose::FileWrites,
     Purpose::FileReads,
     Purpose::FileTransfers,
@@ -52,6 +54,7 @@ const ALWAYS: [Purpose; 18] = [
     Purpose::BlockQueue,
     Purpose::XfsLogGrants,
     Purpose::FsFreezes,
+    Purpose::ProcessStops,
 ];
 
 #[test]
@@ -70,6 +73,7 @@ fn every_plan_reports_the_workload() {
         check_file_system(&mut watched, &xfs, "xfs");
         check_freeze(&mut watched, &ext4);
         check_freeze(&mut watched, &xfs);
+        check_stops(&mut watched);
         let losses = watched.probes.losses();
         assert!(!losses.any_event(), "{losses:?}");
         tried.push(name);
@@ -153,6 +157,26 @@ impl Watch {
         freezes.filter(of_device).collect()
     }
 
+    fn stops(&self, kind: StopKind) -> Vec<&ProcessStop> {
+        let stops = self.events.iter().filter_map(|event| match event {
+            Event::Row(Row::ProcessStop(stop)) if stop.kind == kind => Some(&**stop),
+            _ => None,
+        });
+        stops.collect()
+    }
+
+    /// The next stop of a kind, which was as long as it must be.
+    fn next_stop(&mut self, kind: StopKind) -> ProcessStop {
+        let before = self.stops(kind).len();
+        self.until("stop", |seen| seen.stops(kind).len() > before);
+        let stops = self.stops(kind);
+        assert_eq!(stops.len(), before + 1, "{stops:#?}");
+        let stop = stops[before].clone();
+        assert!(stop.length().0 >= stops::STOP.as_nanos() as i64 / 2, "{stop:?}");
+        assert_eq!(stop.pid, std::process::id());
+        stop
+    }
+
     fn commits(&self, device: (u32, u32)) -> usize {
         let of_device = |event: &&Event| matches!(event, Event::Row(Row::JournalCommit(it)) if (it.device.major, it.device.minor) == device);
         self.events.iter().filter(of_device).count()
@@ -220,6 +244,26 @@ fn check_freeze(watched: &mut Watch, file_system: &FileSystem) {
     let freeze = watched.freezes(device)[0];
     assert_eq!(freeze.tid, scene::current_tid(), "{freeze:?}");
     assert!((freeze.start.0 as u64) < frozen_ns && freeze.end.0 as u64 >= thawed_ns, "{freeze:?}");
+}
+
+/// This process is stopped in every way: each is one stop, with who did it.
+fn check_stops(watched: &mut Watch) {
+    stops::by_signal();
+    let stop = watched.next_stop(StopKind::Signal);
+    assert_eq!((&*stop.by, stop.threads as usize), ("sh", stops::threads().len()), "{stop:?}");
+    stops::by_freezer();
+    assert_eq!(&*watched.next_stop(StopKind::Freezer).by, "sh");
+    if stops::by_old_freezer() {
+        assert_eq!(&*watched.next_stop(StopKind::Freezer).by, "sh");
+    } else {
+        eprintln!("this kernel has no freezer of version 1");
+    }
+    // As strace halts threads one by one.
+    stops::by_tracer(&[scene::current_tid() as i32]);
+    stops::by_tracer(&stops::threads());
+    let stop = watched.next_stop(StopKind::Tracer);
+    assert!(stop.by_tid.is_some_and(|tid| tid != std::process::id()) && !stop.by.is_empty(), "{stop:?}");
+    assert_eq!(stop.threads as usize, stops::threads().len());
 }
 
 fn check_ops(watched: &Watch, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {

@@ -7,8 +7,8 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
 use model::{
     BlockIo, BrokerChange, CpuSample, DirtyThrottle, Event, FileOp, HostSample, JournalCommit, JvmPause,
-    KernelSpan, LockWait, Loss, OffCpu, PartitionState, Reclaim, Request, SocketOp, Table, TcpEvent,
-    TlsTraffic,
+    KernelSpan, LockWait, Loss, OffCpu, PartitionState, ProcessStop, Reclaim, Request, SocketOp, Table,
+    TcpEvent, TlsTraffic,
 };
 
 use crate::cells::{BadRow, ColumnError};

@@ -173,6 +173,7 @@ fn passes_at_once(event: &Event) -> bool {
         Event::Request(_)
             | Event::HostSample(_)
             | Event::BrokerChange(_)
+            | Event::ProcessStop(_)
             | Event::TlsTraffic(_)
             | Event::PartitionState(_)
             | Event::Loss(_)
@@ -314,6 +315,7 @@ fn weight_of(event: &Event) -> u32 {
         Event::CpuSample(sample) => size_of_val(&**sample),
         Event::LockWait(wait) => size_of_val(&**wait),
         Event::JvmPause(pause) => size_of_val(&**pause),
+        Event::ProcessStop(stop) => size_of_val(&**stop),
         Event::DirtyThrottle(_)
         | Event::BrokerChange(_)
         | Event::TlsTraffic(_)
@@ -339,6 +341,7 @@ fn span(event: &Event) -> (Nanos, Nanos) {
         Event::HostSample(sample) => (sample.start, sample.end),
         Event::LockWait(wait) => (wait.start, wait.end),
         Event::JvmPause(pause) => (pause.start, pause.end),
+        Event::ProcessStop(stop) => (stop.start, stop.end),
         Event::TlsTraffic(traffic) => (traffic.start, traffic.end),
         Event::Loss(loss) => (loss.start, loss.end),
         Event::TcpEvent(_) | Event::CpuSample(_) | Event::PartitionState(_) | Event::BrokerChange(_) => {

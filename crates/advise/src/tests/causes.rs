@@ -93,6 +93,17 @@ fn fs_frozen_is_silent_where_it_cost_nothing() {
 }
 
 #[test]
+fn process_stopped_fires_where_it_cost_something() {
+    let finding = fires_on(rule("process-stopped"), Cause::ProcessStopped);
+    assert!(finding.changes[0].new.contains("jcmd"));
+}
+
+#[test]
+fn process_stopped_is_silent_where_it_cost_nothing() {
+    rests_without(rule("process-stopped"), Cause::ProcessStopped);
+}
+
+#[test]
 fn gc_pause_fires_where_it_cost_something() {
     let finding = fires_on(rule("gc-pause"), Cause::GcPause);
     assert_eq!((&*finding.changes[0].old, &*finding.changes[2].old), ("not set", "G1GC"));

@@ -25,9 +25,10 @@ use crate::output::{self, Pace, Stdout};
 use crate::reader::{self, Input, Reader};
 
 /// What waits, their holders and what those were doing are found in.
-const TABLES: [Table; 8] = [
+const TABLES: [Table; 9] = [
     Table::LockWaits,
     Table::JvmPauses,
+    Table::ProcessStops,
     Table::Requests,
     Table::OffCpu,
     Table::Reclaims,

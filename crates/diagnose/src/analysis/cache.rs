@@ -31,7 +31,7 @@ pub(crate) struct RequestAnalysis {
     /// When the rest of it could not arrive because others were served.
     pub(crate) unread: Option<TimeSpan>,
     /// What its own bytes' arrival explains.
-    pub(crate) arrival: Option<Arc<CauseCandidate>>,
+    pub(crate) arrival: Vec<Arc<CauseCandidate>>,
     /// What explains the time from the moment at which the broker could serve it.
     pub(crate) served: Vec<Arc<CauseCandidate>>,
     /// What there is to explain.

@@ -15,7 +15,7 @@ use model::{
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::spec::{Current, Scope, causes, change, change_from};
 use crate::causes::{cpu, operation};
-use crate::time::{Span, TimeBudget, TimeSpan};
+use crate::time::{Span, TimeSpan};
 use crate::waits::{LockHold, runnable};
 use crate::window::{CLOCK_SLACK, Window};
 
@@ -114,21 +114,6 @@ pub(crate) fn pauses(window: &Window, pid: Pid, span: TimeSpan) -> Vec<PauseGrou
     }
     stops.retain(|stop| stop.span.start < span.end && stop.span.end > span.start);
     stops
-}
-
-/// What stops explain of a stretch, as far as nothing else has taken it.
-pub(crate) fn explain(
-    window: &Window,
-    pid: Pid,
-    span: TimeSpan,
-    free: &mut TimeBudget,
-) -> Vec<CauseCandidate> {
-    let stops = pauses(window, pid, span).into_iter();
-    let found = stops.filter_map(|stop| {
-        let time = free.take_any(stop.span.until(span.end))?;
-        Some(stop.finding(window, time))
-    });
-    found.collect()
 }
 
 /// The pauses within a stretch, and those that overlap one of them, in the order of their starts.

@@ -7,7 +7,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOpKind, Nanos, Tid, W
 
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::spec::causes;
-use crate::causes::{blocked, cpu, jvm, memory, operation, waker};
+use crate::causes::{blocked, cpu, memory, operation, stops, waker};
 use crate::locks::LockContention;
 use crate::locks::holders::{Holder, is_append};
 use crate::time::{Span, TimeBudget, TimeSpan};
@@ -98,11 +98,11 @@ fn explain(
     way: &mut Vec<Tid>,
     free: &mut TimeBudget,
 ) -> Vec<CauseCandidate> {
-    let mut findings = Vec::new();
     if !window.knows(tid) {
-        return findings;
+        return Vec::new();
     }
     let mut pid = 0;
+    let mut findings = stops::explain_first(window, pid, span, free);
     let ops = window.file_ops.of(&tid);
     // A fault may lie within another operation, which tells it too.
     let (faults, calls): (Vec<_>, Vec<_>) =
@@ -128,7 +128,7 @@ fn explain(
         blocked.span = blocked.span.until(span.end);
         findings.extend(scaled(follow(window, &blocked, way), time));
     }
-    findings.extend(jvm::explain(window, pid, span, free));
+    findings.extend(stops::explain(window, pid, span, free));
     findings.extend(memory::reclaim_of_thread(window, tid, span, free));
     findings.extend(cpu::runnable_thread(window, tid, span, free));
     findings.extend(blocked::of_thread(window, tid, span, free));

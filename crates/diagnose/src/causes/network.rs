@@ -11,7 +11,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Request, T
 
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into, op_evidence};
 use crate::causes::spec::{Current, broker, causes, change, change_from};
-use crate::causes::{cpu, jvm};
+use crate::causes::{cpu, stops};
 use crate::stages::Breakdown;
 use crate::stages::response::is_read;
 use crate::time::{Span, TimeBudget, TimeSpan};
@@ -243,20 +243,25 @@ fn read_evidence(op: &FileOp) -> Evidence {
 /// for data: `tcp_win_from_space`, include/net/tcp.h).
 const TAKEN_UNREAD_BYTES: u32 = 64 * 1024;
 
-/// A request whose own bytes came slowly.
-pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Option<CauseCandidate> {
+/// A request whose own bytes came slowly, or that was too large to come while the broker stood still.
+pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandidate> {
     let span = TimeSpan::new(request.arrival, request.arrival_end);
     let muted = window.connection_busy(request, span);
     let fits = request.request_bytes <= TAKEN_UNREAD_BYTES;
-    let stops = if fits { Vec::new() } else { jvm::pauses(window, 0, span) };
-    let stopped: Nanos = stops.iter().map(|stop| stop.overlap(span)).sum();
-    let time = (span.length() - muted - stopped).at_least_zero();
+    let mut free = TimeBudget::new(span);
+    let mut found = if fits { Vec::new() } else { stops::explain_arrival(window, span, &mut free) };
+    if muted > Nanos::ZERO {
+        // What was ahead of it stood still too, and tells it.
+        found.clear();
+    }
+    let time = (free.left() - muted).at_least_zero();
     let confidence = if fits { Confidence::Exact } else { Confidence::Strong };
-    (time > Nanos::ZERO).then(|| {
+    found.extend((time > Nanos::ZERO).then(|| {
         let text = format!("the request's {} bytes took {} to arrive", request.request_bytes, span.length());
         let seen = vec![evidence(EvidenceKind::Request, &span, text)];
         slow_client(window, request, (confidence, time), seen)
-    })
+    }));
+    found
 }
 
 /// A response whose bytes went slowly, within what is left of the time from its first byte on.
@@ -309,7 +314,7 @@ fn no_room(course: &Breakdown<'_>, until: Nanos) -> Vec<TimeSpan> {
 fn was_free(window: &Window, tid: Tid, span: TimeSpan) -> bool {
     let mut free = TimeBudget::new(span);
     free.take_all(window.sockets.of_thread(tid, span).map(Span::span));
-    free.take_all(jvm::pauses(window, 0, span).iter().map(Span::span));
+    free.take_all(stops::standstills(window, 0, span).iter().map(Span::span));
     cpu::runnable_thread(window, tid, span, &mut free);
     span.is_most(free.left())
 }

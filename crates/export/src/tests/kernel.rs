@@ -3,7 +3,7 @@
 use model::{
     BlockIo, BrokerChange, BrokerState, Device, Direction, DirtyThrottle, Event, FileKind, FileOp,
     FileOpKind, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, Lock, LockKind, LockSource,
-    LockWait, Loss, LossKind, Nanos, OffCpu, TcpEvent, TcpEventKind, TlsTraffic,
+    LockWait, Loss, LossKind, Nanos, OffCpu, ProcessStop, StopKind, TcpEvent, TcpEventKind, TlsTraffic,
 };
 
 use super::broker::{append, commit, device, off_cpu, op, text};
@@ -155,6 +155,25 @@ fn stops_of_the_jvm_are_told_by_kind() {
     let told = told([pause(JvmPauseKind::Gc, 30), pause(JvmPauseKind::Safepoint, 5)]);
     assert_eq!(told.of_series("jvm_pause_duration_seconds_sum{kind=\"gc\"}"), 0.03);
     assert_eq!(told.of_series("jvm_pause_duration_seconds_count{kind=\"safepoint\"}"), 1.0);
+}
+
+#[test]
+fn stops_of_the_process_are_told_by_what_stopped_it() {
+    let stop = |kind, length: i64| {
+        Event::ProcessStop(Box::new(ProcessStop {
+            start: ms(1_000),
+            end: ms(1_000 + length),
+            pid: 1,
+            kind,
+            by_tid: None,
+            by: text(""),
+            threads: 30,
+        }))
+    };
+    let told = told([stop(StopKind::Signal, 400), stop(StopKind::Signal, 100), stop(StopKind::Freezer, 5)]);
+    assert_eq!(told.of_series("process_stops_total{kind=\"signal\"}"), 2.0);
+    assert_eq!(told.of_series("process_stop_seconds_total{kind=\"signal\"}"), 0.5);
+    assert_eq!(told.of_series("process_stops_total{kind=\"tracer\"}"), 0.0);
 }
 
 fn sample(scope: HostScope, name: &str, metric: &str, value: f64) -> Event {

@@ -114,6 +114,8 @@ pub(super) struct Tools {
     /// Where the followers' JVMs log their pauses.
     pub(super) follower_logs: Vec<PathBuf>,
     pub(super) cgroup: Option<Cgroup>,
+    /// Of the controller that freezes: another hierarchy.
+    pub(super) freezer: Option<Cgroup>,
     pub(super) network: Option<Network>,
     pub(super) hogs: Option<CpuHogs>,
     pub(super) jvm: Option<Jvm>,

@@ -1,4 +1,4 @@
-//! Faults that make the broker stand still: a file system that is frozen under it.
+//! Faults that make the broker stand still: a file system that is frozen under it, its process stopped, its cgroup frozen.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::plan::{Fault, OpenWindow, Proof, Truth, VolumeKind};
 use crate::error::Result;
+use crate::host::Cgroup;
 use crate::process;
 use crate::session::interrupt;
 use crate::volume::FileSystem;
@@ -49,6 +50,54 @@ const FREEZE: &str =
 
 /// Returns when the file system is thawed.
 fn freeze(directory: &Path, held_ms: u64) -> Result<()> {
-    let seconds = Duration::from_millis(held_ms).as_secs_f64().to_string();
-    process::output(Command::new("sh").args(["-c", FREEZE]).arg(directory).arg(seconds)).map(drop)
+    process::output(Command::new("sh").args(["-c", FREEZE]).arg(directory).arg(seconds(held_ms))).map(drop)
+}
+
+/// The broker is stopped by `SIGSTOP` for some hundred milliseconds, several times.
+///
+/// Truth: `process-stopped` for every slow request: none of its threads ran. The JVM's own pauses
+/// that a stop falls into are longer by it.
+pub(super) const STOPPED: Fault = Fault {
+    name: "stopped",
+    story: "the broker's process is stopped by a signal for a while",
+    shares: true,
+    truths: || vec![Truth::of(&["process-stopped"]).slows_pauses()],
+    inject: |window| stop_several_times(window, STOP),
+    ..Fault::DEFAULT
+};
+
+/// The broker's cgroup is frozen instead, as `docker pause` does; by version 1's freezer, where that is mounted.
+pub(super) const FROZEN_CGROUP: Fault = Fault {
+    name: "frozen-cgroup",
+    story: "the broker's cgroup is frozen for a while",
+    shares: true,
+    truths: || vec![Truth::of(&["process-stopped"]).slows_pauses()],
+    prepare: |bed, tools, _| {
+        tools.freezer.insert(Cgroup::make(bed.site.path(), "freezer")?).put(bed.broker.pid)
+    },
+    inject: |window| stop_several_times(window, FREEZE_GROUP),
+    ..Fault::DEFAULT
+};
+
+/// By separate processes, which let it go on even if this one is killed meanwhile.
+const STOP: &str = "trap '' INT TERM; kill -STOP \"$0\" && { sleep \"$1\"; kill -CONT \"$0\"; }";
+const FREEZE_GROUP: &str = "trap '' INT TERM; echo FROZEN >\"$2\" && { sleep \"$1\"; echo THAWED >\"$2\"; }";
+
+fn stop_several_times(window: &mut OpenWindow<'_>, script: &str) -> Result<Proof> {
+    let (times, held_ms) = (window.rng.u32(2..=4), window.rng.u64(150..=500));
+    let apart_ms = window.rng.u64(400..=900);
+    let pid = window.bed.broker.pid.to_string();
+    let group = window.tools.freezer.as_ref().map(|group| group.file("freezer.state")).unwrap_or_default();
+    for _ in 0..times {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, &pid, &seconds(held_ms)]).arg(&group);
+        process::output(&mut command)?;
+        interrupt().sleep(Duration::from_millis(apart_ms))?;
+    }
+    window.parameters = format!("{times} stops of {held_ms} ms, {apart_ms} ms apart");
+    Ok(Proof::SlowRequests)
+}
+
+fn seconds(ms: u64) -> String {
+    Duration::from_millis(ms).as_secs_f64().to_string()
 }

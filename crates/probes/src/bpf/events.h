@@ -46,6 +46,7 @@ enum event_kind {
 	EVENT_TCP_TROUBLE = 23,
 	EVENT_KERNEL_WAIT = 24,
 	EVENT_WAKER_STACK = 25,
+	EVENT_PROCESS_STOP = 26,
 };
 
 /* The operations on files: model::FileOpKind says which system calls each one is. */
@@ -380,6 +381,28 @@ struct waker_stack_event {
 	__u64 stack[WAKER_FRAMES];
 };
 
+enum stop_reason {
+	NOT_STOPPED = 0,
+	STOPPED_BY_SIGNAL = 1,
+	STOPPED_BY_FREEZER = 2,
+	STOPPED_BY_TRACER = 3,
+};
+
+/* All threads of the target stood still, when the first was let go on. */
+struct process_stop_event {
+	__u32 kind;
+	/* threads that were seen to stop */
+	__u32 threads;
+	__u64 start_ns;
+	__u64 end_ns;
+	/* who sent the signal, is the tracer, or thawed the cgroup; 0 where that was not seen */
+	__u32 by_tid;
+	char by_comm[TASK_COMM_LEN];
+	/* enum stop_reason */
+	__u8 reason;
+	__u8 reserved[3];
+};
+
 /* A file system's own thread waited long: it delays all that wait for what it does. */
 struct kernel_wait_event {
 	__u32 kind;
@@ -423,6 +446,7 @@ struct fields {
 	FIELDS(i_ino, s_dev, index, order) page_added;
 	FIELDS(i_ino, s_dev, index) page_fault;
 	FIELDS(pid, clone_flags) task_start;
+	FIELDS(sig, pid) signal_generated;
 };
 
 /* Set once before loading; constants to the verifier. */
@@ -451,7 +475,8 @@ struct settings {
 	__u8 exact_commits;
 	/* long interruptible waits of threads that serve requests too */
 	__u8 futex_waits;
-	__u8 reserved;
+	/* report when all threads of the target stand still */
+	__u8 process_stops;
 	/* wake the reader when this much is waiting in the ring buffer */
 	__u64 wake_bytes;
 };
@@ -474,12 +499,14 @@ struct records {
 	struct kernel_span_event kernel_span;
 	struct waker_stack_event waker_stack;
 	struct kernel_wait_event kernel_wait;
+	struct process_stop_event process_stop;
 	enum event_kind event_kind;
 	enum file_op file_operation;
 	enum tcp_trouble trouble;
 	enum block_flag block_flag;
 	enum span_function span_function;
 	enum span_source span_source;
+	enum stop_reason stop_reason;
 	enum lost_slot lost_slot;
 };
 

@@ -146,13 +146,21 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+struct signal_struct {
+	int nr_threads;
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	unsigned in_iowait : 1;
+	/* with CONFIG_CGROUPS */
+	unsigned frozen : 1;
 	int pid;
 	int tgid;
+	struct task_struct *parent;
 	struct task_struct *group_leader;
+	struct signal_struct *signal;
 	struct pid *thread_pid;
 	struct fs_struct *fs;
 	struct files_struct *files;

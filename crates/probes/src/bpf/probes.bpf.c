@@ -11,5 +11,6 @@
 #include "processes.bpf.c"
 #include "sched.bpf.c"
 #include "sockets.bpf.c"
+#include "stops.bpf.c"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

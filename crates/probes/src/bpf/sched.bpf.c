@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Threads that leave and regain the CPU: of the target, and of file systems. */
 #include "state.h"
+#include "stops.bpf.c"
 
 /*
  * Whether a thread that leaves the CPU waits for a page of a mapped file, and the OP_MMAP_FAULT when it has
@@ -377,6 +378,8 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (in_target(prev)) {
 		bool runnable = preempt || !state_of(prev);
 
+		if (settings.process_stops && !runnable && prev->tgid == settings.tgid)
+			thread_leaves(prev);
 		op = last_op_of(prev->pid);
 		if (op && is_followed(op, prev, runnable))
 			leave_cpu(ctx, op, prev, runnable);
@@ -442,6 +445,8 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	struct op *op;
 	__u64 now;
 
+	if (settings.process_stops && stopped_threads && task->tgid == settings.tgid)
+		thread_is_woken(task);
 	if (!off_cpu_count || !in_target(task))
 		return 0;
 	op = last_op_of(task->pid);

@@ -2,8 +2,8 @@
 
 mod sockets;
 
-use model::Event::{DirtyThrottle, JournalCommit, KernelSpan, OffCpu, Reclaim};
-use model::{ClockOffset, FileOpKind, Nanos, SpanSource};
+use model::Event::{DirtyThrottle, JournalCommit, KernelSpan, OffCpu, ProcessStop, Reclaim};
+use model::{ClockOffset, FileOpKind, Nanos, SpanSource, StopKind};
 
 use super::{Decoder, Decoding, file_system_function};
 use crate::event::{BlockFile, Event, FileOp, FilePath, PathArgument};
@@ -94,6 +94,31 @@ fn decode(decoder: &mut Decoder, bytes: &[u8]) -> Option<Event> {
 fn operation(decoder: &mut Decoder, bytes: &[u8]) -> FileOp {
     let Some(Event::FileOp(op)) = decode(decoder, bytes) else { panic!("no operation") };
     op
+}
+
+#[test]
+fn a_stop_of_the_process() {
+    let record = |reason: u8, tid: u32| {
+        let head = Bytes::default().u32(26).u32(31).u64(1_000).u64(401_000).u32(tid);
+        head.text("bash", 16).u8(reason).u8(0).u16(0).0
+    };
+    let mut decoder = decoder(None);
+    let mut stop = |bytes: &[u8]| match decode(&mut decoder, bytes) {
+        Some(Event::Row(ProcessStop(stop))) => Some(*stop),
+        _ => None,
+    };
+    let whole = record(1, 4711);
+    let by_signal = stop(&whole).unwrap();
+    assert_eq!((by_signal.start, by_signal.end, by_signal.pid), (Nanos(1_000), Nanos(401_000), 42));
+    assert_eq!((by_signal.kind, by_signal.by_tid, &*by_signal.by), (StopKind::Signal, Some(4711), "bash"));
+    assert_eq!(by_signal.threads, 31);
+    let unseen = stop(&record(2, 0)).unwrap();
+    assert_eq!((unseen.kind, unseen.by_tid, &*unseen.by), (StopKind::Freezer, None, ""));
+    assert_eq!(stop(&record(3, 1)).unwrap().kind, StopKind::Tracer);
+    assert_eq!((stop(&record(0, 1)), stop(&record(4, 1))), (None, None));
+    for length in 0..whole.len() {
+        assert_eq!(stop(&whole[..length]), None, "{length} bytes");
+    }
 }
 
 #[test]

@@ -114,6 +114,7 @@ fn without_btf_the_journal_and_the_disk_remain() {
             Purpose::OffCpu,
             Purpose::MmapFaults,
             Purpose::Wakeups,
+            Purpose::ProcessStops,
             Purpose::KernelStacks,
             Purpose::JournalHandles,
             Purpose::BlockQueue,
@@ -170,7 +171,7 @@ fn where_ids_cannot_be_translated_what_needs_no_process_remains() {
     ] {
         assert!(!lost.contains(&purpose), "{purpose:?}");
     }
-    assert_eq!(lost.len(), 23);
+    assert_eq!(lost.len(), 24);
 }
 
 #[test]
@@ -382,7 +383,7 @@ fn a_refused_program_takes_its_own_purpose_away_and_what_builds_on_it() {
         lost_by(move |facts| drop(facts.refused.insert(program.to_owned(), "R2 unbounded".to_owned())))
     };
     assert_eq!(refuse("run_stats"), [Purpose::CommitPhases]);
-    assert_eq!(refuse("sched_waking"), [Purpose::Wakeups, Purpose::FutexWaits]);
+    assert_eq!(refuse("sched_waking"), [Purpose::Wakeups, Purpose::ProcessStops, Purpose::FutexWaits]);
     assert!(refuse("sched_switch").contains(&Purpose::KernelStacks));
     assert_eq!(refuse("no_such_program"), []);
     let plan = Plan::choose(&able()).without("run_stats", "R2 unbounded");

@@ -99,6 +99,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         any_trouble().prop_map(|row| Event::TcpEvent(Box::new(row))),
         any_tls_traffic().prop_map(Event::TlsTraffic),
         any_partition_state().prop_map(Event::PartitionState),
+        any_process_stop().prop_map(|row| Event::ProcessStop(Box::new(row))),
         any_host_sample().prop_map(|row| Event::HostSample(Box::new(row))),
         any_cpu_sample().prop_map(|row| Event::CpuSample(Box::new(row))),
         any_lock_wait().prop_map(|row| Event::LockWait(Box::new(row))),
@@ -332,6 +333,15 @@ prop_compose! {
         start in time(), end in time(), listener in address(), connections in any::<u64>(), bytes in any::<u64>(),
     ) -> TlsTraffic {
         TlsTraffic { start, end, listener, connections, bytes }
+    }
+}
+
+prop_compose! {
+    fn any_process_stop()(
+        start in time(), end in time(), pid in any::<u32>(), kind in proptest::sample::select(StopKind::ALL.to_vec()),
+        by_tid in option::of(any::<u32>()), by in text(), threads in any::<u32>(),
+    ) -> ProcessStop {
+        ProcessStop { start, end, pid, kind, by_tid, by, threads }
     }
 }
 

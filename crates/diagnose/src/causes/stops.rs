@@ -1,0 +1,151 @@
+//! `process-stopped`, and everything else that stops all threads of a process at once.
+//!
+//! A process that a signal, a freezer or a tracer has stopped does nothing. That is the root of the time that was
+//! lost, before any other cause, also within a pause of the JVM, which takes as much longer.
+
+use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Pid, ProcessStop, StopKind};
+
+use crate::causes::candidate::{CauseCandidate, evidence};
+use crate::causes::jvm::{self, PauseGroup};
+use crate::causes::spec::{causes, change};
+use crate::time::{Span, TimeBudget, TimeSpan};
+use crate::window::Window;
+
+causes! {
+    ProcessStopped: Root in Threads, changed in Os {
+        event: "stop{s} of the broker's process",
+        needs: "the process's threads left the CPU stopped, frozen or traced (sched_switch) and were woken in that state; by the process's id",
+        root_evidence: &[EvidenceKind::Kernel],
+        advice: &[
+            "something stopped the broker's process: a signal (SIGSTOP), its cgroup's freezer (docker pause, a backup's hook, a node that hibernates) or a tracer (gdb -p, gcore, a serviceability agent as of jmap -F): the evidence names who did it; do it to a broker that leads no partitions",
+        ],
+        source: "signal(7), ptrace(2), Documentation/admin-guide/cgroup-v2.rst (cgroup.freeze): no thread of a stopped process runs",
+        changes: &[change(
+            "what stops the broker's process",
+            "named by the evidence",
+            "not on a broker that leads partitions; jcmd instead of a debugger",
+        )],
+        effect: "; all of it, if the process is not stopped",
+        risk: "a backup or a dump of a running process may not be consistent",
+    }
+}
+
+/// A time in which no thread of a process ran.
+#[derive(Debug)]
+pub(crate) enum Standstill<'w> {
+    /// Something outside had stopped it.
+    Process(&'w ProcessStop),
+    /// The JVM had.
+    Jvm(PauseGroup<'w>),
+}
+
+impl Span for Standstill<'_> {
+    fn span(&self) -> TimeSpan {
+        match self {
+            Self::Process(stop) => stop.span(),
+            Self::Jvm(pause) => pause.span(),
+        }
+    }
+}
+
+impl Standstill<'_> {
+    /// What it was, in words.
+    pub(crate) fn described(&self) -> String {
+        match self {
+            Self::Process(stop) => describe(stop),
+            Self::Jvm(pause) => pause.described(),
+        }
+    }
+
+    /// What it says of so much of a request's time.
+    fn finding(&self, window: &Window, time: Nanos) -> CauseCandidate {
+        match self {
+            Self::Process(stop) => {
+                let key = format!("{}:{}", stop.pid, stop.start.0);
+                CauseCandidate::new(Cause::ProcessStopped, key, Confidence::Exact, time).with([seen(stop)])
+            }
+            Self::Jvm(pause) => pause.finding(window, time),
+        }
+    }
+}
+
+/// The times within a stretch in which no thread of a process ran, those first that it was stopped from outside; 0 for any
+/// process. They may overlap.
+pub(crate) fn standstills(window: &Window, pid: Pid, span: TimeSpan) -> Vec<Standstill<'_>> {
+    let pauses = jvm::pauses(window, pid, span).into_iter().map(Standstill::Jvm);
+    of_process(window, pid, span).chain(pauses).collect()
+}
+
+/// What they explain of a stretch, as far as nothing else has taken it.
+pub(crate) fn explain(
+    window: &Window,
+    pid: Pid,
+    span: TimeSpan,
+    free: &mut TimeBudget,
+) -> Vec<CauseCandidate> {
+    explain_by(window, standstills(window, pid, span).into_iter(), span, free)
+}
+
+/// The same of those alone that came from outside, which nothing comes before.
+pub(crate) fn explain_first(
+    window: &Window,
+    pid: Pid,
+    span: TimeSpan,
+    free: &mut TimeBudget,
+) -> Vec<CauseCandidate> {
+    explain_by(window, of_process(window, pid, span), span, free)
+}
+
+/// The same of the arrival of a request that was too large to come while nobody read: the client may have been slow as well.
+/// What the JVM's pauses have of it is taken and not explained.
+pub(crate) fn explain_arrival(window: &Window, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
+    let mut found = explain_first(window, 0, span, free);
+    for stop in &mut found {
+        stop.confidence = Confidence::Strong;
+    }
+    free.take_all(jvm::pauses(window, 0, span).iter().map(Span::span));
+    found
+}
+
+fn explain_by<'w>(
+    window: &'w Window,
+    stops: impl Iterator<Item = Standstill<'w>>,
+    span: TimeSpan,
+    free: &mut TimeBudget,
+) -> Vec<CauseCandidate> {
+    let found = stops.filter_map(|stop| {
+        let time = free.take_any(stop.span().until(span.end))?;
+        Some(stop.finding(window, time))
+    });
+    found.collect()
+}
+
+fn of_process(window: &Window, pid: Pid, span: TimeSpan) -> impl Iterator<Item = Standstill<'_>> {
+    let stops = window.stops.overlapping(span);
+    stops.filter(move |stop| pid == 0 || stop.pid == pid).map(Standstill::Process)
+}
+
+fn seen(stop: &ProcessStop) -> Evidence {
+    let seen = evidence(EvidenceKind::Kernel, stop, describe(stop));
+    match stop.by_tid {
+        Some(tid) => seen.of_thread(tid, &stop.by),
+        None => seen,
+    }
+}
+
+fn describe(stop: &ProcessStop) -> String {
+    let (time, pid) = (stop.length(), stop.pid);
+    let by = stop.by_tid.map(|tid| format!("{} ({tid})", stop.by));
+    match (stop.kind, by) {
+        (StopKind::Signal, Some(by)) => {
+            format!("the process {pid} was stopped for {time} by a signal from {by}")
+        }
+        (StopKind::Signal, None) => format!("the process {pid} was stopped for {time} by a signal"),
+        (StopKind::Freezer, Some(by)) => {
+            format!("the process {pid} was frozen with its cgroup for {time}, until {by} thawed it")
+        }
+        (StopKind::Freezer, None) => format!("the process {pid} was frozen with its cgroup for {time}"),
+        (StopKind::Tracer, Some(by)) => format!("the process {pid} was halted for {time} by its tracer {by}"),
+        (StopKind::Tracer, None) => format!("the process {pid} was halted for {time} by a tracer"),
+    }
+}

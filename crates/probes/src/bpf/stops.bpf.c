@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Times in which all threads of the target stand still: stopped by a signal, frozen with their cgroup, or halted by a tracer.
+ * The hooks on switches and wake-ups (sched.bpf.c) call this: a thread leaves the CPU in a state that says so, and what lets it
+ * go on wakes it while it still is in that state (try_to_wake_up, kernel/sched/core.c).
+ *
+ * Signals and freezers stop every thread of a process, one after the other: it stands still from the first that leaves to the
+ * first that is woken. A tracer may halt single threads, as strace does at each call: there, more than half must be halted.
+ * Freezers of Linux 6.1 and later leave most sleeping threads where they are, and see to it that nothing wakes them.
+ * Of the target alone, not of its children.
+ */
+#pragma once
+#include "state.h"
+
+/* include/linux/sched.h */
+#define TASK_INTERRUPTIBLE 0x1
+#define __TASK_STOPPED 0x4
+#define __TASK_TRACED 0x8
+#define TASK_FROZEN 0x8000
+/* before Linux 6.1, in place of that state; another flag since */
+#define PF_FROZEN 0x10000
+
+/* include/uapi/asm-generic/signal.h: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU */
+#define FIRST_STOP_SIGNAL 19
+#define LAST_STOP_SIGNAL 22
+
+/* Shorter ones slow nobody. */
+#define MIN_STOP_NS 1000000
+
+extern int LINUX_KERNEL_VERSION __kconfig;
+#define VERSION(major, minor) (((major) << 16) + ((minor) << 8))
+
+/* The threads that left the CPU so and were not woken yet: as long as there is none, no wake-up need be looked at. */
+static __u32 stopped_threads;
+
+/* What goes on now, if start_ns. */
+static struct process_stop_event stop;
+
+/* Who last sent a signal that stops. */
+static struct {
+	__u32 tid;
+	char comm[TASK_COMM_LEN];
+} stop_sender;
+
+/* One of enum stop_reason. */
+static __always_inline __u8 stop_reason_of(struct task_struct *task)
+{
+	__u32 state = state_of(task);
+
+	if (state & __TASK_TRACED)
+		return STOPPED_BY_TRACER;
+	if (state & __TASK_STOPPED)
+		return STOPPED_BY_SIGNAL;
+	if (state & TASK_FROZEN)
+		return STOPPED_BY_FREEZER;
+	if (LINUX_KERNEL_VERSION < VERSION(6, 1) && task->flags & PF_FROZEN)
+		return STOPPED_BY_FREEZER;
+	/*
+	 * Version 2's freezer: do_freezer_trap, kernel/signal.c. Who waits for a child of vfork is marked so too, and
+	 * sleeps killably (wait_for_vfork_done, kernel/fork.c).
+	 */
+	if (state & TASK_INTERRUPTIBLE && bpf_core_field_exists(task->frozen) && BPF_CORE_READ_BITFIELD(task, frozen))
+		return STOPPED_BY_FREEZER;
+	return NOT_STOPPED;
+}
+
+/* A tracer is its tracees' parent meanwhile (ptrace_link, kernel/ptrace.c). */
+static __always_inline void name_tracer(struct task_struct *task)
+{
+	struct task_struct *tracer = BPF_CORE_READ(task, parent);
+
+	stop.by_tid = pid_settings.pid_level ? visible(BPF_CORE_READ(tracer, thread_pid))
+					     : BPF_CORE_READ(tracer, pid);
+	BPF_CORE_READ_STR_INTO(&stop.by_comm, tracer, comm);
+}
+
+static __always_inline void name_sender(void)
+{
+	stop.by_tid = stop_sender.tid;
+	__builtin_memcpy(stop.by_comm, stop_sender.comm, sizeof(stop.by_comm));
+	stop_sender.tid = 0;
+	stop_sender.comm[0] = 0;
+}
+
+/* Who has let it go on is known when that is done. */
+static __always_inline void name_current(void)
+{
+	stop.by_tid = visible_tid();
+	bpf_get_current_comm(stop.by_comm, sizeof(stop.by_comm));
+}
+
+static __always_inline void begin_stop(struct task_struct *task, __u8 reason)
+{
+	stop.kind = EVENT_PROCESS_STOP;
+	stop.reason = reason;
+	stop.threads = stopped_threads;
+	if (reason == STOPPED_BY_TRACER)
+		name_tracer(task);
+	else
+		name_sender();
+	stop.start_ns = bpf_ktime_get_ns();
+}
+
+/* A thread of the target leaves the CPU, and not because another one gets its turn. */
+static __always_inline void thread_leaves(struct task_struct *task)
+{
+	__u8 reason = stop_reason_of(task);
+
+	if (reason == NOT_STOPPED)
+		return;
+	__sync_fetch_and_add(&stopped_threads, 1);
+	if (!stop.start_ns) {
+		if (reason != STOPPED_BY_TRACER ||
+		    stopped_threads * 2 > (__u32)BPF_CORE_READ(task, signal, nr_threads))
+			begin_stop(task, reason);
+	} else if (stopped_threads > stop.threads) {
+		stop.threads = stopped_threads;
+	}
+}
+
+/* A thread of the target is woken, while some stand still. */
+static __always_inline void thread_is_woken(struct task_struct *task)
+{
+	__u64 now;
+
+	if (stop_reason_of(task) == NOT_STOPPED)
+		return;
+	__sync_fetch_and_add(&stopped_threads, -1);
+	if (!stop.start_ns)
+		return;
+	now = bpf_ktime_get_ns();
+	if (now - stop.start_ns >= MIN_STOP_NS) {
+		stop.end_ns = now;
+		if (stop.reason == STOPPED_BY_FREEZER)
+			name_current();
+		emit(&stop, sizeof(stop));
+	}
+	stop.start_ns = 0;
+}
+
+SEC("tracepoint/signal/signal_generate")
+int signal_generated(void *ctx)
+{
+	__u32 signal = 0, pid = 0;
+
+	READ_FIELD(signal, ctx, signal_generated.sig);
+	READ_FIELD(pid, ctx, signal_generated.pid);
+	if (pid != settings.tgid || signal < FIRST_STOP_SIGNAL || signal > LAST_STOP_SIGNAL)
+		return 0;
+	stop_sender.tid = visible_tid();
+	bpf_get_current_comm(stop_sender.comm, sizeof(stop_sender.comm));
+	return 0;
+}
