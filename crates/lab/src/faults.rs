@@ -52,7 +52,7 @@ const SHORT: [&str; 12] = [
 ];
 
 /// Every fault, in the order of the matrix.
-const ALL: [&Fault; 27] = [
+const ALL: [&Fault; 28] = [
     &disk::JOURNAL_STALL,
     &disk::SLOW_DEVICE,
     &disk::DIRTY_THROTTLING,
@@ -65,6 +65,7 @@ const ALL: [&Fault; 27] = [
     &network::FOLLOWER_DELAY,
     &jvm::GC_PAUSE,
     &jvm::TIME_TO_SAFEPOINT,
+    &jvm::JAVA_LOCK,
     &host::CPU_QUOTA,
     &host::CPU_HOG,
     &broker::QUOTA,

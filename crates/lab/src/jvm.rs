@@ -55,6 +55,41 @@ impl Jvm {
     }
 }
 
+/// The oldest Java that runs Kafka 4: it may be older than the compiler.
+const RELEASE: &str = "17";
+
+/// A class that a JVM takes as an agent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agent<'a> {
+    pub(crate) class: &'static str,
+    pub(crate) source: &'static str,
+    /// What the manifest calls it: `Premain-Class` on the command line, `Agent-Class` for a JVM that runs.
+    pub(crate) entry: &'static str,
+    /// Where the jars are that it is compiled against.
+    pub(crate) classpath: Option<&'a Path>,
+}
+
+impl Agent<'_> {
+    /// Makes its jar in a directory.
+    pub(crate) fn compile(&self, directory: &Path) -> Result<PathBuf> {
+        let class = self.class;
+        let (source, manifest) = (directory.join(format!("{class}.java")), directory.join("manifest.txt"));
+        files::write(&source, self.source)?;
+        files::write(&manifest, format!("{}: {class}\n", self.entry))?;
+        let (classes, jar) = (directory.join("classes"), directory.join(format!("{class}.jar")));
+        let mut javac = Command::new("javac");
+        javac.args(["--release", RELEASE]);
+        if let Some(jars) = self.classpath {
+            javac.arg("-cp").arg(jars.join("*"));
+        }
+        process::output(javac.arg("-d").arg(&classes).arg(source))?;
+        let mut packing = Command::new("jar");
+        packing.args(["--create", "--file"]).arg(&jar).arg("--manifest").arg(manifest);
+        process::output(packing.arg("-C").arg(classes).arg("."))?;
+        Ok(jar)
+    }
+}
+
 /// A time at which all threads of a JVM were stopped, or were being stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {

@@ -158,9 +158,10 @@ fn of_taker(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
     held_up(window, tid, span, findings)
 }
 
-/// The same with waits of which nothing says why.
+/// The same with waits of which nothing says why. While a request is in the queue no handler waits for work, so that a wait
+/// in a futex is followed too.
 pub(crate) fn taker_blocked(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
-    held_up(window, tid, span, Handler::of(window, tid, span).findings)
+    held_up(window, tid, span, Handler::followed(window, tid, span, lock_chain::of_holder).findings)
 }
 
 fn held_up(window: &Window, tid: Tid, span: TimeSpan, findings: Vec<CauseCandidate>) -> Vec<CauseCandidate> {
@@ -174,6 +175,9 @@ fn held_up(window: &Window, tid: Tid, span: TimeSpan, findings: Vec<CauseCandida
     findings.into_iter().map(|root| handlers_themselves(seen.clone(), root.time).behind(root)).collect()
 }
 
+/// What held up a thread in a stretch, and those that are followed on the way.
+type Explain = fn(&Window, Tid, TimeSpan, &mut Vec<Tid>) -> Vec<CauseCandidate>;
+
 /// One handler in a stretch.
 struct Handler {
     /// What is known to have held it up.
@@ -184,10 +188,15 @@ struct Handler {
 
 impl Handler {
     fn of(window: &Window, tid: Tid, span: TimeSpan) -> Self {
+        Self::followed(window, tid, span, lock_chain::of_thread)
+    }
+
+    /// By what `explain` says of a thread.
+    fn followed(window: &Window, tid: Tid, span: TimeSpan, explain: Explain) -> Self {
         let mut free = TimeBudget::new(span);
         let mut findings = rewritten(window, tid, span, &mut free);
         for piece in free.pieces(span) {
-            findings.extend(lock_chain::of_thread(window, tid, piece, &mut vec![tid]));
+            findings.extend(explain(window, tid, piece, &mut vec![tid]));
         }
         let known: Nanos = findings.iter().map(|finding| finding.time).sum();
         let mut left = span.length() - known;

@@ -19,8 +19,9 @@ use crate::window::Window;
 
 /// Who was woken from its wait for work this long before it woke another did so on its way to the work.
 const ON_ITS_WAY: Nanos = Nanos::from_millis(1);
-/// So many threads that woke each other are looked at for one that hands on requests.
-const MAX_HAND_OVERS: usize = 4;
+/// So many threads that woke each other are looked at for one that hands on requests: who waits for one lock for reading
+/// wakes the next.
+const MAX_HAND_OVERS: usize = 64;
 
 /// Why threads that a request needed sat in a futex, as far as nothing else explains the time.
 pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {

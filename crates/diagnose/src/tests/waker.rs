@@ -100,6 +100,17 @@ fn a_way_over_several_threads_ends_at_what_the_last_did() {
     );
 }
 
+#[test]
+fn a_lock_that_goes_from_handler_to_handler_was_held_by_who_woke_the_first() {
+    let handlers = (0..9_u32).map(|i| {
+        let at = 1_105_000 + i64::from(i) * 200;
+        parked(20 + i, 1_001_000, at, if i == 0 { 77 } else { 19 + i }, WAKE)
+    });
+    let verdict = appended_late(handlers.chain([parked(7, 1_001_000, 1_106_800, 28, WAKE)]));
+    assert_eq!(verdict.cause, Cause::JavaWait);
+    assert_eq!(&*verdict.root, "java-wait:woken-by:77");
+}
+
 /// A request whose handler, thread 7, appended 100 ms after it was read.
 fn appended_late(more: impl IntoIterator<Item = Event>) -> Verdict {
     let ours = numbered(request(1, 6, 1_000, 1_110, 1));
@@ -177,4 +188,27 @@ fn a_holder_of_the_log_that_waited_for_another_thread_is_followed() {
     ]));
     let verdict = verdicts.iter().find(|verdict| verdict.request.correlation_id == 1).unwrap();
     assert_eq!(verdict.chain, [Cause::LogLock, Cause::JavaWait, Cause::JournalCommit]);
+}
+
+/// A request that was read at 1,000 ms, and taken after an append at 1,104 ms by a handler that had sat in a futex until then.
+fn queued_behind(parked: Event) -> Verdict {
+    let ours = numbered(request(1, 6, 1_000, 1_110, 1));
+    let (verdicts, _) = run([
+        read(&ours, us(1_000_100), us(1_000_200)),
+        op(append(9, 1, ms(900), ms(901), 90)),
+        parked,
+        op(append(7, 5, us(1_104_000), us(1_104_100), 50)),
+        op(append(7, 6, ms(1_107), ms(1_108), 1)),
+        write(&ours, us(1_109_000), us(1_109_100)),
+        asked(ours),
+    ]);
+    verdicts.into_iter().find(|verdict| verdict.request.correlation_id == 1).unwrap()
+}
+
+#[test]
+fn a_request_in_the_queue_waits_for_what_its_handler_waited_for_with_another() {
+    let verdict = queued_behind(parked(7, 990_000, 1_103_000, 77, WAKE));
+    assert_eq!(named(&verdict), (vec![Cause::HandlersBusy, Cause::JavaWait], Confidence::Strong));
+    assert_eq!(queued_behind(parked(7, 990_000, 1_103_000, NETWORK, WAKE)).cause, Cause::Unobserved, "idle");
+    assert_eq!(queued_behind(parked(8, 990_000, 1_103_000, 77, WAKE)).cause, Cause::Unobserved, "another");
 }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 use std::{fs, thread};
 
-use super::plan::{Fault, OpenWindow, Proof, Truth, VolumeKind, prepared};
+use super::plan::{Fault, OpenWindow, Proof, TOPIC, Truth, VolumeKind, prepared};
 use super::test_bed::TestBed;
 use crate::client::Request;
 use crate::device::Direction;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::host::Cgroup;
-use crate::jvm::Jvm;
+use crate::jvm::{Agent, Jvm};
 use crate::session::interrupt;
 use crate::volume::{Extent, FileSystem};
 
@@ -121,6 +121,42 @@ pub(super) const TIME_TO_SAFEPOINT: Fault = Fault {
             .count();
         window.parameters = format!("{times} faults on cold indexes, reads +{held_ms} ms");
         Ok(Proof::Counted(long, "safepoints that took long to reach, by the JVM's own log"))
+    },
+    ..Fault::DEFAULT
+};
+
+/// A thread of the broker holds a partition's leadership lock for a while, as a change of its in-sync replicas does
+/// (`java/HoldLock.java`). Handlers wait for it in a futex before they append; no source of the JVM reports that without Flight
+/// Recorder, which does not start by itself on Java 17.
+///
+/// Truth: `java-wait` for slow produce requests, those behind them in queues included.
+pub(super) const JAVA_LOCK: Fault = Fault {
+    name: "java-lock",
+    story: "a thread of the broker holds a partition's leadership lock",
+    truths: || vec![Truth::of(&["java-wait"]).through(&["java-wait"]).api("PRODUCE")],
+    prepare: |bed, tools, _| {
+        let agent = Agent {
+            class: "HoldLock",
+            source: include_str!("../../java/HoldLock.java"),
+            entry: "Agent-Class",
+            classpath: None,
+        };
+        tools.agent = Some(agent.compile(&bed.site.directory("agent")?)?);
+        tools.jvm = Some(Jvm::attach(bed.broker.pid)?);
+        Ok(())
+    },
+    inject: |window| {
+        let jvm = prepared(window.tools.jvm.as_ref())?;
+        let agent = prepared(window.tools.agent.as_ref())?;
+        let (times, held_ms) = (window.rng.u32(2..=4), window.rng.u64(100..=400));
+        let apart_ms = window.rng.u64(300..=700);
+        let partition = window.rng.u32(0..window.traffic.partitions);
+        for _ in 0..times {
+            jvm.order(&format!("JVMTI.agent_load {} {TOPIC},{partition},{held_ms}", agent.display()))?;
+            interrupt().sleep(Duration::from_millis(held_ms + apart_ms))?;
+        }
+        window.parameters = format!("{times} times {held_ms} ms, {apart_ms} ms apart, partition {partition}");
+        Ok(Proof::SlowRequests)
     },
     ..Fault::DEFAULT
 };

@@ -119,6 +119,8 @@ pub(super) struct Tools {
     pub(super) network: Option<Network>,
     pub(super) hogs: Option<CpuHogs>,
     pub(super) jvm: Option<Jvm>,
+    /// The jar of an agent to put into the JVM.
+    pub(super) agent: Option<PathBuf>,
     pub(super) codec: Option<Codec>,
     /// Request handlers of the broker.
     pub(super) handlers: u32,

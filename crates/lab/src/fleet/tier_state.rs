@@ -6,14 +6,14 @@
 use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::files;
+use crate::jvm::Agent;
 use crate::kafka::Kafka;
 use crate::session::interrupt;
 use crate::site::Site;
-use crate::{files, process};
 
 /// The topic that has a state: the case's own.
 pub(super) const TOPIC: &str = "retriever-mutation";
@@ -30,8 +30,6 @@ pub(super) const ENTRY_BYTES: u64 = 114;
 /// Look-ups in the state for each KiB that was appended: reads follow what is produced.
 const LOOK_UPS_PER_KIB: u32 = 8;
 const SOURCE: &str = include_str!("../../java/TierState.java");
-/// The oldest Java that runs Kafka 4: it may be older than the compiler.
-const RELEASE: &str = "17";
 /// How long files may take to be made or cleaned up.
 const AGENT_TIMEOUT: Duration = Duration::from_secs(180);
 
@@ -55,7 +53,13 @@ pub(super) struct CleanupResult {
 impl TierState {
     /// Compiles the agent, for the broker of this log dir.
     pub(super) fn prepare(kafka: &Kafka, site: &Site, log_dir: &Path, largest_bytes: u64) -> Result<Self> {
-        let (jar, orders) = (compile(kafka, &site.directory("agent")?)?, site.directory("orders")?);
+        let agent = Agent {
+            class: "TierState",
+            source: SOURCE,
+            entry: "Premain-Class",
+            classpath: Some(&kafka.jars),
+        };
+        let (jar, orders) = (agent.compile(&site.directory("agent")?)?, site.directory("orders")?);
         Ok(Self { jar, orders, log_dir: log_dir.to_owned(), largest_bytes })
     }
 
@@ -119,21 +123,6 @@ impl CleanupResult {
     pub(super) fn segments(&self) -> u64 {
         self.before_bytes.saturating_sub(self.after_bytes) / ENTRY_BYTES
     }
-}
-
-/// A jar that a JVM takes as an agent.
-fn compile(kafka: &Kafka, directory: &Path) -> Result<PathBuf> {
-    let (source, manifest) = (directory.join("TierState.java"), directory.join("manifest.txt"));
-    files::write(&source, SOURCE)?;
-    files::write(&manifest, "Premain-Class: TierState\n")?;
-    let (classes, jar) = (directory.join("classes"), directory.join("tier-state.jar"));
-    let mut javac = Command::new("javac");
-    javac.args(["--release", RELEASE, "-cp"]).arg(kafka.jars.join("*")).arg("-d").arg(&classes).arg(source);
-    process::output(&mut javac)?;
-    let mut packing = Command::new("jar");
-    packing.args(["--create", "--file"]).arg(&jar).arg("--manifest").arg(manifest);
-    process::output(packing.arg("-C").arg(classes).arg("."))?;
-    Ok(jar)
 }
 
 #[cfg(test)]

@@ -190,6 +190,7 @@ static __always_inline void leave_cpu(void *ctx, struct op *op, struct task_stru
 {
 	long bytes;
 
+	op->parked = NOT_PARKED;
 	op->preempted = runnable;
 	op->fault_waits = waits_for_page(op, task);
 	op->woken_ns = 0;
@@ -319,12 +320,12 @@ static __always_inline void send_off_cpu(struct task_struct *task, struct op *op
 static __always_inline void unpark(struct task_struct *task, struct op *op, __u64 waited)
 {
 	__u64 now = bpf_ktime_get_ns(), until = waited >= LONG_WAIT_NS ? now - waited : now;
-	bool is_idle = op->parked == PARKED_IDLE;
 	long bytes;
 
-	op->parked = NOT_PARKED;
-	if (is_idle)
+	/* stays: see gets_work() */
+	if (op->parked == PARKED_IDLE)
 		return;
+	op->parked = NOT_PARKED;
 	if (until < op->off_ns + FUTEX_WAIT_NS || until > op->off_ns + FUTEX_WAIT_MAX_NS)
 		return;
 	bytes = bpf_get_task_stack(task, op->stack, sizeof(op->stack), 0);
@@ -425,14 +426,24 @@ static __always_inline bool is_network_thread(struct op *op)
 	return op && op->socket.ends.remote_port;
 }
 
+/* A handler that gets work unlocks the queue within this time, which may wake the next one that gets work. */
+#define TAKES_WORK_NS 1000000
+
 /* Whether a handler that is parked gets work from the thread that runs now. Nobody runs where an idle CPU is interrupted. */
-static __always_inline bool gets_work(struct op *op)
+static __always_inline bool gets_work(struct op *op, __u64 now)
 {
-	__u32 waker = current_ids();
+	__u32 tid = current_ids();
+	struct op *waker;
 
 	if (op->parked == NOT_PARKED || is_network_thread(op))
 		return false;
-	return !waker || is_network_thread(last_op_of(waker));
+	if (!tid)
+		return true;
+	waker = last_op_of(tid);
+	if (!waker)
+		return false;
+	return is_network_thread(waker) ||
+	       (waker->parked == PARKED_IDLE && now - waker->woken_ns < TAKES_WORK_NS);
 }
 
 /*
@@ -452,12 +463,12 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	op = last_op_of(task->pid);
 	if (!op || !op->off_ns)
 		return 0;
-	if (gets_work(op)) {
+	now = bpf_ktime_get_ns();
+	op->woken_ns = now;
+	if (gets_work(op, now)) {
 		op->parked = PARKED_IDLE;
 		return 0;
 	}
-	now = bpf_ktime_get_ns();
-	op->woken_ns = now;
 	op->waker_tid = visible_tid();
 	bpf_get_current_comm(op->waker_comm, sizeof(op->waker_comm));
 	if (settings.stacks && now - op->off_ns >= (op->parked ? FUTEX_WAIT_NS : LONG_WAIT_NS))
