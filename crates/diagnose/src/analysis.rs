@@ -19,7 +19,7 @@ use crate::analysis::attribution::Attribution;
 use crate::analysis::cache::{AnalysisCache, AwaitedCauses, CachedCandidates, RequestAnalysis};
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::{
-    self, blocked, cpu, handlers, lock_chain, memory, network, operation, protocol, stops, waker,
+    self, blocked, cpu, handlers, lock_chain, memory, network, operation, protocol, remote_tier, stops, waker,
 };
 use crate::joins::{AppendJoin, JoinStats};
 use crate::stages::{Breakdown, waiting};
@@ -347,6 +347,7 @@ impl StageCauses<'_> {
             let time = free.take(span);
             findings.extend(lock_chain::scaled(handlers::taker_blocked(window, tid, span), time));
         }
+        findings.extend(remote_tier::of_request(course, free));
     }
 
     /// What `find` says of a long stretch in which it waited for others.

@@ -15,6 +15,7 @@ pub(crate) mod memory;
 pub(crate) mod network;
 pub(crate) mod operation;
 pub(crate) mod protocol;
+pub(crate) mod remote_tier;
 pub mod spec;
 pub(crate) mod stops;
 pub(crate) mod waker;
@@ -58,6 +59,7 @@ const LISTS: &[&[CauseSpec]] = &[
     file_system::CAUSES,
     memory::CAUSES,
     device::CAUSES,
+    remote_tier::CAUSES,
     operation::CAUSES,
     lock_chain::CAUSES,
     handlers::CAUSES,

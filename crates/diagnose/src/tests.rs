@@ -5,6 +5,7 @@ mod blocked;
 mod causes;
 mod jvm;
 mod order;
+mod remote_tier;
 mod stage_causes;
 mod stages;
 mod stops;

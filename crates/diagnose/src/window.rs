@@ -22,6 +22,7 @@ use model::{
     TopicPartition,
 };
 
+use crate::causes::remote_tier::TierCall;
 use crate::config::Config;
 use crate::kernel_stack;
 use crate::time::{Span, TimeSpan};
@@ -108,6 +109,8 @@ pub(crate) struct Window {
     pub(crate) ios: Timelines<DeviceNumber, BlockIo>,
     connections: Timelines<Connection, Arc<Request>>,
     pub(crate) sockets: Sockets,
+    /// Calls of remote-log readers on their own connections.
+    pub(crate) tier_calls: Timelines<Tid, TierCall>,
     pub(crate) followers: Followers,
     pub(crate) replicas: Replicas,
     pub(crate) produced: ProduceIndex,
@@ -203,6 +206,9 @@ impl Window {
     pub(crate) fn socket_op(&mut self, op: &SocketOp) {
         self.kept += 1;
         self.sockets.push(op);
+        if let Some(call) = TierCall::of(op) {
+            self.tier_calls.insert(&op.tid, call);
+        }
     }
 
     pub(crate) fn cpu_sample(&mut self, sample: &CpuSample) {
@@ -300,6 +306,7 @@ impl Window {
         self.ios.forget(horizon);
         self.connections.forget(horizon);
         self.sockets.forget(horizon);
+        self.tier_calls.forget(horizon);
         self.followers.forget(horizon);
         self.produced.forget(horizon);
         self.pauses.forget(horizon);

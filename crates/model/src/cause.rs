@@ -50,6 +50,8 @@ causes! {
     IndexPageFault = "index-page-fault",
     /// Reads of tiered storage's state files kept the device busy.
     TierStateIo = "tier-state-io",
+    /// A fetch waited for tiered storage to deliver records that the broker's own disk no longer has.
+    RemoteTierRead = "remote-tier-read",
     /// All request handlers were busy with other requests.
     HandlersBusy = "handlers-busy",
     /// The connection's network thread was busy while bytes waited in the socket.
