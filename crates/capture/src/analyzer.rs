@@ -96,6 +96,12 @@ impl Analyzer {
         std::mem::take(&mut self.cx.tls)
     }
 
+    /// Partitions whose number of replicas a Metadata response told that was not known or was another: topic, number,
+    /// replicas. What came since this was last called.
+    pub fn take_replicas(&mut self) -> Vec<(Arc<str>, i32, u32)> {
+        self.cx.replicas.take()
+    }
+
     /// Tells the names of topic ids, as from the broker's own log directories.
     pub fn learn_topics(&mut self, topics: impl IntoIterator<Item = (TopicId, Arc<str>)>) {
         for (id, name) in topics {

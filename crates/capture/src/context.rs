@@ -9,6 +9,7 @@ use crate::arrivals::Arrivals;
 use crate::config::{Config, Limits};
 use crate::counters::Counters;
 use crate::reassembly::Pool;
+use crate::replicas::Replicas;
 use crate::topics::Topics;
 
 pub(crate) struct Context {
@@ -18,6 +19,7 @@ pub(crate) struct Context {
     pub(crate) topics: Topics,
     pub(crate) arrivals: Arrivals,
     pub(crate) pool: Pool,
+    pub(crate) replicas: Replicas,
     /// TLS since it was last asked about.
     pub(crate) tls: TlsTotals,
     /// Requests waiting for their responses, over all connections.
@@ -37,6 +39,7 @@ impl Context {
             topics: Topics::new(config.topics),
             arrivals: Arrivals::new(limits.produced_partitions),
             pool: Pool::new(limits.held_bytes_per_direction, limits.held_bytes),
+            replicas: Replicas::default(),
             tls: TlsTotals::default(),
             pending: 0,
             finished: Vec::new(),

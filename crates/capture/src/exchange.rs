@@ -226,11 +226,20 @@ fn is_whole(row: &Request, extent: Extent) -> bool {
 }
 
 fn learn(body: &ResponseBody, cx: &mut Context) {
-    if let ResponseBody::Metadata { topics } = body {
-        for (id, name) in topics {
-            if let Some(name) = name {
-                cx.topics.learn(TopicId(*id), name);
-            }
+    let ResponseBody::Metadata { topics, replicas } = body else { return };
+    for (id, name) in topics {
+        if let Some(name) = name {
+            cx.topics.learn(TopicId(*id), name);
+        }
+    }
+    for (topic, partition, count) in replicas {
+        let name = match topics.get(*topic as usize) {
+            Some((_, Some(name))) => Some(cx.topics.shared(name)),
+            Some((id, None)) => cx.topics.name_of(TopicId(*id)).cloned(),
+            None => None,
+        };
+        if let Some(name) = name {
+            cx.replicas.learn(&name, *partition, *count);
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod link;
 pub mod live;
 pub mod packet;
 pub mod reassembly;
+mod replicas;
 mod streams;
 mod table;
 mod topics;

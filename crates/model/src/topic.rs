@@ -82,7 +82,7 @@ row! {
     /// How many replicas a partition has, where that is new or has changed.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct PartitionState {
-        /// When it was read from the broker's copy of the cluster's metadata log.
+        /// When it was read from the broker's copy of the cluster's metadata log, or a Metadata response was seen that says so.
         at: Nanos as "at_ns",
         /// The topic.
         topic: Arc<str>,

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use capture::live::Live;
 use capture::{Analyzer, Counters};
 use model::clock::ClockPair;
-use model::{ClockOffset, Event, LossKind, Nanos, Request, TlsTraffic, TopicId};
+use model::{ClockOffset, Event, LossKind, Nanos, PartitionState, Request, TlsTraffic, TopicId};
 
 use crate::queue::Batch;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
@@ -41,6 +41,15 @@ impl PacketSource {
             feed.sender.send(TlsTraffic { start, end, listener, connections, bytes }.into());
         }
     }
+
+    /// Delivers what Metadata responses said of partitions since the last time.
+    fn tell_replicas(&mut self, feed: &Feed) {
+        let at = feed.now();
+        let states = self.analyzer.take_replicas().into_iter().map(|(topic, partition, replicas)| {
+            Event::PartitionState(PartitionState { at, topic, partition, replicas })
+        });
+        feed.sender.send_all(states.collect());
+    }
 }
 
 impl Source for PacketSource {
@@ -60,9 +69,10 @@ impl Source for PacketSource {
         read.map(drop)
     }
 
-    /// Learns topics that are new, and says what was TLS.
+    /// Learns topics that are new, and says what was TLS and how many replicas there are.
     fn check(&mut self, feed: &Feed) -> Result<bool, capture::Error> {
         self.count_tls(feed);
+        self.tell_replicas(feed);
         if let Some(broker) = feed.current.get() {
             self.analyzer.learn_topics(self.topics.changes(&broker.log_dirs).into_iter().flatten());
         }
@@ -89,6 +99,7 @@ impl Source for PacketSource {
         let near = crate::now();
         self.analyzer.finish(&mut |request| feed.sender.send(on_clock(feed.clock, near, request)));
         self.count_tls(feed);
+        self.tell_replicas(feed);
         Ok(())
     }
 

@@ -298,8 +298,8 @@ impl Watch {
         let log_dirs = options.log_dirs.clone();
         let log = MetadataLog::new(options.node_id);
         if !MetadataLog::is_in(&log_dirs) {
-            let why = "the broker has no readable __cluster_metadata-0 (a KRaft broker's copy of the metadata log): a wait \
-                       for followers whose fetches are not seen stays unobserved";
+            let why = "the broker has no readable __cluster_metadata-0 (a KRaft broker's copy of the metadata log): until a \
+                       client asks for metadata, a wait for followers whose fetches are not seen stays unobserved";
             return self.add(REPLICAS, Outcome::Missing(why.to_owned()));
         }
         if self.run(REPLICAS, PartitionSource { log, log_dirs, waiting: Vec::new() }) {

@@ -124,7 +124,11 @@ fn produce_responses_of_versions_0_to_2() {
 fn metadata_responses_of_every_version() {
     for version in 0..=13 {
         let body = kafka::metadata_response_body(version);
-        let (_, topics) = response(ApiKey::METADATA, &body, version).unwrap();
+        let (_, rows) = response(ApiKey::METADATA, &body, version).unwrap();
+        let (partitions, topics): (Vec<Values<'_>>, Vec<Values<'_>>) =
+            rows.iter().partition(|row| row.replicas.is_some());
+        let partitions: Vec<_> = partitions.iter().map(|p| (p.topic_name, p.replicas)).collect();
+        assert_eq!(partitions, [(Some("topicA"), Some(2)); 2], "v{version}");
         let topics: Vec<_> = topics.iter().map(|t| (t.topic_name, t.topic_id)).collect();
         let mut other = [0; 16];
         other[15] = 78;

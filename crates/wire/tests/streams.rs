@@ -729,7 +729,8 @@ fn responses_are_read_and_bad_ones_are_errors() {
         let body = kafka::metadata_response_body(version);
         let bytes = kafka::response(3, version, 200 + i32::from(version), &body);
         let frames = feed_responses(&mut ResponseStream::new(Options::default(), Start::Boundary), &[&bytes]);
-        let ResponseBody::Metadata { topics } = &frames[0].body else { panic!("Metadata") };
+        let ResponseBody::Metadata { topics, replicas } = &frames[0].body else { panic!("Metadata") };
+        assert_eq!(*replicas, [(0, 0, 2), (0, 0, 2)]);
         let id = if version >= 10 { kafka::TOPIC_ID } else { [0; 16] };
         assert_eq!(topics[0], (id, Some("topicA".to_owned())));
     }

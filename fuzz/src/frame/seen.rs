@@ -66,7 +66,7 @@ impl Frame {
             },
             Self::Response(frame) => match &frame.body {
                 ResponseBody::Produce { partitions, .. } => partitions.len(),
-                ResponseBody::Metadata { topics } => topics.len(),
+                ResponseBody::Metadata { topics, replicas } => topics.len() + replicas.len(),
                 ResponseBody::Fetch(body) => {
                     body.partitions.iter().map(|partition| 1 + partition.batches.len()).sum()
                 }

@@ -114,6 +114,39 @@ fn the_first_request_in_a_version_of_the_future_has_its_row() {
 }
 
 #[test]
+fn metadata_tells_how_many_replicas_a_partition_has_once() {
+    // Version 1: brokers, controller, topics with partitions: error, number, leader, replicas, in-sync replicas.
+    let answer = |id: i32, replicas: &[i32]| {
+        let ids = |ids: &[i32]| {
+            let all = [ids.len() as i32].into_iter().chain(ids.iter().copied());
+            all.flat_map(i32::to_be_bytes).collect::<Vec<_>>()
+        };
+        let partition = |number: i32, replicas: &[i32]| {
+            [&[0, 0][..], &number.to_be_bytes(), &[0, 0, 0, 1], &ids(replicas), &ids(&[1])].concat()
+        };
+        let topic = |name: u8, partitions: &[Vec<u8>]| {
+            let count = (partitions.len() as i32).to_be_bytes();
+            [&[0, 0, 0, 1, name, 0][..], &count, &partitions.concat()].concat()
+        };
+        let partitions = [partition(0, replicas), partition(1, &[1, 2, 3]), partition(2, &[])];
+        let topics = [topic(b't', &partitions), topic(b'u', &[])].concat();
+        kafka::response(id, &[&[0; 4][..], &[0, 0, 0, 1], &[0, 0, 0, 2], &topics].concat())
+    };
+    let mut talk = Conversation::standard();
+    talk.open(0);
+    for (id, replicas) in [(1, &[1][..]), (2, &[2]), (3, &[1, 2])] {
+        let time = i64::from(id) * 100;
+        talk.ask(time, &kafka::request(3, 1, id, &[0xff; 4])).answer(time + 1, &answer(id, replicas));
+    }
+    let mut analyzer = on_port();
+    assert!(talk.tell(&mut analyzer).iter().all(|row| row.error.is_none()));
+    let told: Vec<_> = analyzer.take_replicas().iter().map(|(t, p, n)| (t.to_string(), *p, *n)).collect();
+    let known = |partition, replicas| ("t".to_owned(), partition, replicas);
+    assert_eq!(told, [known(0, 1), known(1, 3), known(0, 2)]);
+    assert!(analyzer.take_replicas().is_empty());
+}
+
+#[test]
 fn a_client_id_cut_off_by_a_snap_length_costs_no_row() {
     let mut talk = Conversation::standard();
     talk.open(0);

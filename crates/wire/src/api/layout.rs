@@ -36,6 +36,8 @@ enum Kind {
     TopicName,
     NullableTopicName,
     TopicId,
+    /// The ids of a partition's replicas: how many there are.
+    Replicas,
     /// Record batches, or null.
     Records,
 }
@@ -49,7 +51,7 @@ enum Elements {
     Structs,
     /// Structures, each of which holds the rows of a topic. Not null.
     Topics,
-    /// Structures, each of which is handed over when it was read. Not null.
+    /// Structures, each of which is handed over when it was read. Not null. Rows within a row come before it.
     Rows,
 }
 
@@ -176,6 +178,7 @@ pub(super) mod spelling {
     pub(in crate::api) const TOPIC_NAME: Field = field(Kind::TopicName);
     pub(in crate::api) const NULLABLE_TOPIC_NAME: Field = field(Kind::NullableTopicName);
     pub(in crate::api) const TOPIC_ID: Field = field(Kind::TopicId);
+    pub(in crate::api) const REPLICAS: Field = field(Kind::Replicas);
     pub(in crate::api) const RECORDS: Field = field(Kind::Records);
 }
 
@@ -189,6 +192,8 @@ pub struct Values<'a> {
     pub topic_name: Option<&'a str>,
     /// The topic's id (KIP-516), where the version has one.
     pub topic_id: Option<[u8; 16]>,
+    /// How many replicas the partition has; none of a row that is no such partition.
+    pub replicas: Option<u32>,
     /// Record batches.
     pub records: Option<&'a [u8]>,
     group: Name<'a>,
@@ -286,6 +291,7 @@ impl<'a> BodyReader<'a> {
                         self.reader.tagged_fields(flexible && elements != Elements::Plain)?;
                         if elements == Elements::Rows {
                             row(&self.values);
+                            self.values.replicas = None;
                         }
                     }
                     reader = self.reader;
@@ -303,6 +309,13 @@ impl<'a> BodyReader<'a> {
                 Kind::TopicName => self.values.topic_name = Some(reader.string(flexible)?),
                 Kind::NullableTopicName => self.values.topic_name = reader.nullable_string(flexible)?,
                 Kind::TopicId => self.values.topic_id = Some(reader.uuid()?),
+                Kind::Replicas => {
+                    let count = reader.bytes_length(flexible)?.unwrap_or(0);
+                    for _ in 0..count {
+                        reader.i32()?;
+                    }
+                    self.values.replicas = Some(count);
+                }
                 Kind::Records => self.values.records = reader.nullable_bytes(flexible)?,
             }
         }

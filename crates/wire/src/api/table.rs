@@ -72,7 +72,7 @@ apis! {
 3 METADATA 0..=13 9 []
   [THROTTLE.since(3), structs(&[INT32, STRING, INT32, STRING.since(1)]), STRING.since(2), INT32.since(1),
     rows(&[PARTITION_ERROR, TOPIC_NAME.until(11), NULLABLE_TOPIC_NAME.since(12), TOPIC_ID.since(10),
-    INT8.since(1), structs(&[INT16, INT32, INT32, INT32.since(7), array(&[INT32]), array(&[INT32]),
+    INT8.since(1), rows(&[INT16, PARTITION, INT32, INT32.since(7), REPLICAS, array(&[INT32]),
     array(&[INT32]).since(5)]), INT32.since(8)]), INT32.since(8).until(10), ERROR.since(13)];
 4 LEADER_AND_ISR 0..=7 4 [] [ERROR];
 5 STOP_REPLICA 0..=4 2 [] [ERROR];

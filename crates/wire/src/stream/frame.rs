@@ -392,6 +392,8 @@ pub enum ResponseBody {
     Metadata {
         /// Topic ids (zero before version 10) and names; only topics that have either.
         topics: Vec<([u8; 16], Option<String>)>,
+        /// Of their partitions: the place of the topic in `topics`, the partition's number, and how many replicas it has.
+        replicas: Vec<(u32, i32, u32)>,
     },
     /// Fetch, `ShareFetch`, `ShareAcknowledge`, without records.
     Fetch(FetchResponseBody),

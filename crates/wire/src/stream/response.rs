@@ -165,12 +165,19 @@ impl<T> ResponseDecoder<T> {
                 values
             }
             ApiKey::METADATA => {
-                let mut topics = Vec::new();
+                let (mut topics, mut replicas) = (Vec::new(), Vec::new());
                 let values = api_key.read_response(bytes, version, |values| {
                     let (id, name) = (values.topic_id.unwrap_or_default(), values.topic_name);
-                    topics.extend((name.is_some() || id != [0; 16]).then(|| (id, name.map(str::to_owned))));
+                    match (values.replicas, values.int(Number::Partition)) {
+                        _ if name.is_none() && id == [0; 16] => {}
+                        // A topic comes after its partitions.
+                        (Some(count), Some(partition)) => {
+                            replicas.push((topics.len() as u32, partition, count));
+                        }
+                        _ => topics.push((id, name.map(str::to_owned))),
+                    }
                 })?;
-                frame.body = ResponseBody::Metadata { topics };
+                frame.body = ResponseBody::Metadata { topics, replicas };
                 values
             }
             _ => api_key.read_response(bytes, version, |_| {})?,
