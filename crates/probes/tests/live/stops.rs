@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long it stands still at least.
@@ -21,10 +22,21 @@ pub(crate) fn by_freezer() {
     assert!(frozen, "cannot freeze this process");
 }
 
-/// By that of version 1; false where the kernel has none.
+/// By that of version 1, which freezes threads that sleep in some system calls where they are: while one is at work. False
+/// where the kernel has none.
 pub(crate) fn by_old_freezer() -> bool {
     let state = |state: &str| format!("echo {state} >$1/t/freezer.state");
-    in_group(&["cgroup", "-o", "freezer", "none"], &state("FROZEN"), &state("THAWED"))
+    let over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let done = in_group(&["cgroup", "-o", "freezer", "none"], &state("FROZEN"), &state("THAWED"));
+        over.store(true, Ordering::Relaxed);
+        done
+    })
 }
 
 /// The shell is outside the group: it was there before this process was put into it.
