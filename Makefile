@@ -44,6 +44,11 @@ ifneq ($(shell grep -lsE '^JAVA_VERSION="(2[5-9]|[3-9][0-9])' /usr/lib/jvm/*/rel
 export BROKERSCOPE_NEWER_JDK ?= 1
 endif
 
+# Where a Go is that builds the newest clients, the tests with them must run.
+ifneq ($(shell GOTOOLCHAIN=local go env GOVERSION 2>/dev/null | grep -E '^go1\.(2[6-9]|[3-9][0-9])'),)
+export BROKERSCOPE_NEWER_GO ?= 1
+endif
+
 # Of vmtest; `make test` takes the first.
 KERNELS ?= 6.1 6.12
 

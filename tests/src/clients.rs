@@ -46,7 +46,6 @@ pub struct Clients {
     python_old: PathBuf,
     node_modules: PathBuf,
     go: PathBuf,
-    go_newest: PathBuf,
     classpath: String,
 }
 
@@ -95,6 +94,16 @@ pub fn python(requirements: &Path) -> PathBuf {
     install::python(requirements)
 }
 
+/// Whether the Go that is here builds [`NEWEST`] (`clients/go-newest/go.mod`); Debian's is older.
+pub fn newest_can_be_built() -> bool {
+    let output = Command::new("go").args(["env", "GOVERSION"]).env("GOTOOLCHAIN", "local").output();
+    let version =
+        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let minor =
+        version.strip_prefix("go1.").and_then(|rest| rest.split(['.', '\n']).next()?.parse::<u32>().ok());
+    minor.is_some_and(|minor| minor >= 26)
+}
+
 impl Clients {
     /// Installs what is missing; `classpath` has Kafka's own jars.
     ///
@@ -106,8 +115,7 @@ impl Clients {
         let python_old = install::python(&programs.join("requirements-old.txt"));
         let node_modules = install::node(&programs);
         let go = install::go(&programs.join("go"), "./...");
-        let go_newest = install::go(&programs.join("go-newest"), "brokerscope/e2e/clients/franz");
-        Self { programs, python, python_old, node_modules, go, go_newest, classpath: classpath.to_owned() }
+        Self { programs, python, python_old, node_modules, go, classpath: classpath.to_owned() }
     }
 
     /// Makes the topics that the clients use.
@@ -137,7 +145,10 @@ impl Clients {
             "aiokafka" => self.python_client(&self.python, "aiokafka_client.py"),
             "kafkajs" => self.javascript("kafkajs_client.js"),
             "franz-go" | "pinned-franz-go" => Command::new(self.go.join("franz")),
-            "newest-franz-go" => Command::new(self.go_newest.join("franz")),
+            "newest-franz-go" => {
+                let built = install::go(&self.programs.join("go-newest"), "brokerscope/e2e/clients/franz");
+                Command::new(built.join("franz"))
+            }
             "sarama" | "pinned-sarama" => Command::new(self.go.join("sarama")),
             "segmentio" => Command::new(self.go.join("segmentio")),
             "every-version" => Command::new(self.go.join("versions")),
