@@ -1,5 +1,5 @@
-//! Holds ARCHITECTURE.md's rule that dependencies between the rooms point one way. Looks at the manifests
-//! only: what a crate may name, not what it does with it.
+//! Holds ARCHITECTURE.md's rule that dependencies between the rooms point one way, and that the oldest toolchain builds what
+//! others wrote. Looks at the manifests only: what a crate may name, not what it does with it.
 
 // clippy.toml allows these in test functions; a test crate is nothing else.
 #![allow(clippy::expect_used, clippy::indexing_slicing)]
@@ -72,13 +72,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fuzz", &["broker", "capture", "jvm", "model", "wire"]),
 ];
 
-fn workspace() -> BTreeMap<String, BTreeSet<String>> {
+fn metadata(arguments: &[&str]) -> serde_json::Value {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .args(["metadata", "--format-version", "1", "--offline"])
+        .args(arguments)
         .output()
         .expect("cargo metadata runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("metadata is JSON");
+    serde_json::from_slice(&output.stdout).expect("metadata is JSON")
+}
+
+fn workspace() -> BTreeMap<String, BTreeSet<String>> {
+    let metadata = metadata(&["--no-deps"]);
     let packages = metadata["packages"].as_array().expect("packages");
     let ours: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
     let dependencies = |package: &serde_json::Value| -> BTreeSet<String> {
@@ -112,4 +117,22 @@ fn dependencies_point_one_way() {
             assert!(may.contains(name.as_str()), "{room} must not know {name}");
         }
     }
+}
+
+/// The least that a package asks for, as `1.85` or `1.85.0`.
+fn rust_version(package: &serde_json::Value) -> Option<(u32, u32)> {
+    let mut numbers = package["rust_version"].as_str()?.split('.').map_while(|number| number.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
+}
+
+/// The toolchain that is used here may be newer: this is what fails on Debian.
+#[test]
+fn the_oldest_toolchain_builds_every_dependency() {
+    let metadata = metadata(&["--filter-platform", "x86_64-unknown-linux-gnu"]);
+    let packages = metadata["packages"].as_array().expect("packages");
+    let ours = packages.iter().find(|package| package["name"] == "brokerscope").and_then(rust_version);
+    assert!(ours.is_some() && packages.len() > 100, "the workspace was not read");
+    let too_new = |package: &&serde_json::Value| rust_version(package) > ours;
+    let too_new: Vec<_> = packages.iter().filter(too_new).map(|package| package["id"].as_str()).collect();
+    assert!(too_new.is_empty(), "{too_new:?} need a newer Rust than Cargo.toml's rust-version");
 }
