@@ -22,7 +22,15 @@ fn build(name: &str, out: &Path) -> Result<(), Box<dyn Error>> {
         .source(format!("src/bpf/{name}.bpf.c"))
         .obj(out.join(format!("{name}.bpf.o")))
         .reference_obj(true)
-        .clang_args(["-Wall", "-Wextra", "-Wno-unused-parameter", &system_headers])
+        // The last two are errors of newer compilers.
+        .clang_args([
+            "-Wall",
+            "-Wextra",
+            "-Wno-unused-parameter",
+            "-Werror=int-conversion",
+            "-Werror=incompatible-function-pointer-types",
+            &system_headers,
+        ])
         .build_and_generate(out.join(format!("{name}.skel.rs")))
         .map_err(|error| {
             format!("the BPF programs in src/bpf do not build (is clang installed?): {error:#}")

@@ -393,8 +393,9 @@ extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 
 /* What is at an address of the kernel: for DIRECT. */
 #define TYPED(type, address)                                                                                 \
-	((type *)(bpf_ksym_exists(bpf_rdonly_cast) ? bpf_rdonly_cast(address, bpf_core_type_id_kernel(type)) \
-						   : (void *)(address)))
+	((type *)(bpf_ksym_exists(bpf_rdonly_cast)                                                           \
+			  ? bpf_rdonly_cast((void *)(address), bpf_core_type_id_kernel(type))                \
+			  : (void *)(address)))
 
 /* One field of what TYPED gave, or of what such a field points to. */
 #define DIRECT(from, field) (bpf_ksym_exists(bpf_rdonly_cast) ? (from)->field : BPF_CORE_READ(from, field))

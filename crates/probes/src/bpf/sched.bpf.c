@@ -379,7 +379,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (in_target(prev)) {
 		bool runnable = preempt || !state_of(prev);
 
-		if (settings.process_stops && !runnable && prev->tgid == settings.tgid)
+		if (settings.process_stops && !runnable && (__u32)prev->tgid == settings.tgid)
 			thread_leaves(prev);
 		op = last_op_of(prev->pid);
 		if (op && is_followed(op, prev, runnable))
@@ -456,7 +456,7 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	struct op *op;
 	__u64 now;
 
-	if (settings.process_stops && stopped_threads && task->tgid == settings.tgid)
+	if (settings.process_stops && stopped_threads && (__u32)task->tgid == settings.tgid)
 		thread_is_woken(task);
 	if (!off_cpu_count || !in_target(task))
 		return 0;

@@ -59,7 +59,8 @@ static __always_inline __u8 stop_reason_of(struct task_struct *task)
 	 * Version 2's freezer: do_freezer_trap, kernel/signal.c. Who waits for a child of vfork is marked so too, and
 	 * sleeps killably (wait_for_vfork_done, kernel/fork.c).
 	 */
-	if (state & TASK_INTERRUPTIBLE && bpf_core_field_exists(task->frozen) && BPF_CORE_READ_BITFIELD(task, frozen))
+	if (state & TASK_INTERRUPTIBLE && bpf_core_field_exists(task->frozen) &&
+	    BPF_CORE_READ_BITFIELD(task, frozen))
 		return STOPPED_BY_FREEZER;
 	return NOT_STOPPED;
 }
