@@ -194,6 +194,11 @@ fn collect(
     if selected {
         let (mut traffic, mut work, mut cases) = page.part();
         let AdviceTotals { traffic: advice_traffic, work: advice_work, costs } = &mut advice;
+        // Rust 1.85 drops what `Some` borrows at the end of its statement.
+        let mut others = |event: &Event| {
+            advice_work.event(event);
+            work.event(event);
+        };
         let totals = Totals {
             requests: &mut |batch| {
                 if let Some(counter) = compared {
@@ -204,10 +209,7 @@ fn collect(
                     traffic.request(request);
                 }
             },
-            others: Some(&mut |event: &Event| {
-                advice_work.event(event);
-                work.event(event);
-            }),
+            others: Some(&mut others),
         };
         analysis.run_with(source, true, totals, &mut |output| {
             match output {
