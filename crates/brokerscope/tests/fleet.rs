@@ -6,6 +6,7 @@
 
 #[path = "../../../benches/src/fleet/made.rs"]
 mod made;
+mod writes_alone;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -46,14 +47,13 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The shipped recording's recorder watched writes only: its broker is not one that reads nothing.
+/// A broker of which only writes were watched is not one that reads nothing.
 #[test]
 fn what_was_not_watched_is_no_figure() {
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/journal-stall");
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("cluster=prod/broker=1/date=2026-11-21");
     std::fs::create_dir_all(&folder).unwrap();
-    assert!(Command::new("cp").arg("-r").args([sample, folder.join("09h")]).status().unwrap().success());
+    writes_alone::record(&folder.join("09h"));
     let (status, stdout, stderr) = run(&["fleet", text(dir.path()), "--figures", "--format", "json"]);
     assert_eq!((status, stdout.lines().count()), (Some(0), 1), "{stderr}");
     let broker: Value = serde_json::from_str(&stdout).unwrap();

@@ -57,10 +57,14 @@ fn that_nothing_was_left_undecided_is_said_where_it_was_asked() {
     assert!(!explain(&[]).contains(NOTHING));
     assert!(explain(&["--why-not"]).contains("\nNothing was left undecided.\n"));
     assert!(explain(&["--why-not", "--top", "3"]).contains("undecided about the requests shown.\n"));
-    let one = ["--request", "2603", "--client", "127.0.0.1:34470"];
+    let told = explain(&["--format", "json"]);
+    let verdict: Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
+    let request = &verdict["request"];
+    let (id, client) = (request["correlation_id"].to_string(), request["client"].as_str().unwrap());
+    let one = ["--request", &id, "--client", client];
     assert!(!explain(&one).contains(NOTHING));
     assert!(explain(&[&one[..], &["--why-not"]].concat()).contains(NOTHING));
-    let open = explain(&["--why-not", "--slower-than", "20ms"]);
+    let open = explain(&["--why-not", "--slower-than", "1ms"]);
     assert!(open.contains("What could not be decided") && !open.contains(NOTHING), "{open}");
     let json = explain(&["--why-not", "--format", "json"]);
     assert!(!json.contains("undecided"));

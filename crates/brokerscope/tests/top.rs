@@ -169,7 +169,7 @@ fn a_terminal_that_grows_and_shrinks_is_filled() {
 #[test]
 fn a_replay_stands_still_and_goes_on() {
     let tmux = Tmux::brokerscope((80, 24), "", "top --from samples/journal-stall --speed 0.001 --utc");
-    tmux.wait_for(&["replay ×0.001 00:00 of 00:20"]);
+    tmux.wait_for(&["replay ×0.001 00:00 of 00:"]);
     tmux.press(&["p"]);
     tmux.wait_for(&["PAUSED", "Resume"]);
     // Twice as fast again and again, but not while it stands still.
