@@ -229,6 +229,7 @@ pub fn says_no_other(row: &Value, whole: &Value, same: Same) -> bool {
     match (row, whole) {
         (Value::Null, _) => true,
         (Value::Object(row), Value::Object(whole)) => row.iter().all(|(name, value)| {
+            let arrival = row.get("arrival_end_ns").and_then(Value::as_i64);
             let Some(whole) = whole.get(name) else { return false };
             let later = || name.ends_with("_ns") && value.as_i64() > whole.as_i64() && whole.is_i64();
             // The difference of two times, each held to be no earlier.
@@ -236,9 +237,13 @@ pub fn says_no_other(row: &Value, whole: &Value, same: Same) -> bool {
             // Of two produce requests that may have brought what was fetched neither is named: if one is missing, the
             // other is.
             let alone = || name == "data_ns" && whole.is_null();
+            // At most the arrival says that the data was there, whichever of its sources says so.
+            let was_there = |at: &Value| at.is_i64() && at.as_i64() <= arrival;
+            let both_there = || name == "data_ns" && was_there(value) && was_there(whole);
             // How long earlier requests held it up is known only as far as they were seen.
             name == "head_of_line_ns"
                 || alone()
+                || both_there()
                 || derived()
                 || says_no_other(value, whole, same)
                 || (same == Same::ButLater && later())
@@ -443,9 +448,13 @@ mod tests {
         let mut whole = rows(&log);
         let mut damaged = whole.clone();
         whole.rows[0]["data_ns"] = Value::Null;
-        damaged.rows[0]["data_ns"] = json!(7);
+        let arrival = whole.rows[0]["arrival_end_ns"].as_i64().unwrap();
+        damaged.rows[0]["data_ns"] = json!(arrival - 7);
         assert_eq!(with_whole(&damaged, &whole).altered.len(), 0);
-        whole.rows[0]["data_ns"] = json!(9);
+        // Both say that the data was there.
+        whole.rows[0]["data_ns"] = json!(arrival - 5);
+        assert_eq!(with_whole(&damaged, &whole).altered.len(), 0);
+        whole.rows[0]["data_ns"] = json!(arrival + 5);
         assert_eq!(with_whole(&damaged, &whole).altered.len(), 1);
     }
 
