@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use wire::ApiKey;
 use wire::stream::{FrameError, RequestBody, RequestFrame, ResponseBody, ResponseFrame};
 
 /// A frame that came out of a stream whose stamps are offsets.
@@ -94,7 +95,13 @@ impl Frame {
                 _ => false,
             },
         };
-        in_a_partition || self.error().is_some()
+        in_a_partition || (self.error().is_some() && !self.asks_for_newer_versions())
+    }
+
+    /// A client's first question may be in a version that nobody here knows: nothing is lost with it.
+    fn asks_for_newer_versions(&self) -> bool {
+        let api = ApiKey::API_VERSIONS;
+        matches!(self, Self::Request(frame) if frame.api_key == api && api.is_newer(frame.api_version))
     }
 
     pub(super) fn without_stamps(&self) -> Self {
