@@ -202,6 +202,16 @@ pub(crate) fn runnable(interval: &OffCpu) -> TimeSpan {
     TimeSpan::new(since, interval.end)
 }
 
+/// Until it was woken.
+pub(crate) fn asleep(interval: &OffCpu) -> TimeSpan {
+    interval.span().until(runnable(interval).start)
+}
+
+/// Who woke the thread, where a thread did and not an interrupt.
+pub(crate) fn at_work(interval: &OffCpu) -> Option<&Waker> {
+    interval.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker))
+}
+
 struct WaitSums<'w> {
     op: &'w FileOp,
     waits: Vec<OperationWaits<'w>>,
@@ -262,7 +272,7 @@ impl<'w> OperationWaits<'w> {
 
     /// Who ended the longest wait, where a thread did and not an interrupt.
     pub(crate) fn released_by(&self) -> Option<&'w Waker> {
-        self.longest.off_cpu?.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker))
+        at_work(self.longest.off_cpu?)
     }
 
     /// The transaction that the wait's own handle joined: known for handles of the write only.

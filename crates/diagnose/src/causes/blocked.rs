@@ -14,7 +14,7 @@ use crate::locks::JavaWait;
 use crate::locks::names;
 use crate::stages::Breakdown;
 use crate::time::{Span, TimeBudget, TimeSpan};
-use crate::waits::{OperationWaits, runnable};
+use crate::waits::{OperationWaits, asleep, at_work};
 use crate::window::Window;
 
 causes! {
@@ -94,11 +94,6 @@ fn function_of(interval: &OffCpu) -> Option<&str> {
     (!interval.preempted && is_kernels).then_some(function)
 }
 
-/// Until it was woken.
-fn asleep(interval: &OffCpu) -> TimeSpan {
-    interval.span().until(runnable(interval).start)
-}
-
 /// Who called the function and who ended the wait, as far as that is known.
 pub(crate) fn circumstances(window: &Window, interval: &OffCpu, function: &str) -> String {
     let frames: Vec<&str> = kernel_stack::frames(&interval.stack).collect();
@@ -106,8 +101,7 @@ pub(crate) fn circumstances(window: &Window, interval: &OffCpu, function: &str) 
     let callers: Vec<&str> = outer.unwrap_or_default().iter().rev().take(MAX_CALLERS).copied().collect();
     let called =
         if callers.is_empty() { String::new() } else { format!(" (called by {})", callers.join(", ")) };
-    let waker = interval.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker));
-    called + &waker.map(|waker| woken_by(window, waker)).unwrap_or_default()
+    called + &at_work(interval).map(|waker| woken_by(window, waker)).unwrap_or_default()
 }
 
 fn woken_by(window: &Window, waker: &Waker) -> String {

@@ -14,7 +14,7 @@ use crate::kernel_stack;
 use crate::locks::holders::is_handed_over;
 use crate::stages::Breakdown;
 use crate::time::{Span, TimeBudget, TimeSpan};
-use crate::waits::runnable;
+use crate::waits::{asleep, at_work};
 use crate::window::Window;
 
 /// Who was woken from its wait for work this long before it woke another did so on its way to the work.
@@ -123,16 +123,6 @@ fn of_waker(window: &Window, wait: &OffCpu, waker: &Waker, time: Nanos) -> Cause
     let seen = evidence(EvidenceKind::OffCpu, &asleep(wait), text).of_thread(wait.tid, &thread);
     let key = format!("woken-by:{}", waker.tid);
     CauseCandidate::new(Cause::JavaWait, key, Confidence::Strong, time).with([seen])
-}
-
-/// Until it was woken.
-fn asleep(wait: &OffCpu) -> TimeSpan {
-    wait.span().until(runnable(wait).start)
-}
-
-/// Who woke the thread, where a thread did.
-fn at_work(wait: &OffCpu) -> Option<&Waker> {
-    wait.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker))
 }
 
 /// Whether the JVM itself says what the thread waited for.
