@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use broker::metadata_log::MetadataLog;
 use proptest::prelude::*;
 
+use crate::segments::made_batch;
+
 const ORDERS: [u8; 16] = [7; 16];
 const CLICKS: [u8; 16] = [9; 16];
 
@@ -69,19 +71,7 @@ fn batch(base_offset: i64, attributes: i16, values: &[Vec<u8>]) -> Vec<u8> {
         varint(body.len() as i64, &mut records);
         records.extend(body);
     }
-    let mut tail = attributes.to_be_bytes().to_vec();
-    tail.extend((values.len() as i32 - 1).to_be_bytes());
-    tail.extend([0; 16]);
-    tail.extend([0xff; 14]);
-    tail.extend((values.len() as i32).to_be_bytes());
-    tail.extend(records);
-    let mut batch = base_offset.to_be_bytes().to_vec();
-    batch.extend((tail.len() as i32 + 9).to_be_bytes());
-    batch.extend(0_i32.to_be_bytes());
-    batch.push(2);
-    batch.extend(crc32c::crc32c(&tail).to_be_bytes());
-    batch.extend(tail);
-    batch
+    made_batch(base_offset, attributes, 0, values.len() as i32, &records)
 }
 
 struct Log {

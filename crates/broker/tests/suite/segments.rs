@@ -37,15 +37,19 @@ fn record(offset_delta: i64, id: &str) -> Vec<u8> {
 /// A batch of magic 2, uncompressed, one record for each id.
 fn batch(base_offset: i64, ids: &[&str]) -> Vec<u8> {
     let records: Vec<u8> = ids.iter().enumerate().flat_map(|(n, id)| record(n as i64, id)).collect();
-    let mut tail = Vec::new();
-    tail.extend(0_i16.to_be_bytes());
-    tail.extend((ids.len() as i32 - 1).to_be_bytes());
-    tail.extend(1_700_000_000_000_i64.to_be_bytes());
-    tail.extend(1_700_000_000_000_i64.to_be_bytes());
+    made_batch(base_offset, 0, 1_700_000_000_000, ids.len() as i32, &records)
+}
+
+/// A batch of magic 2 of so many records, all of one time, by no idempotent producer.
+pub(crate) fn made_batch(base_offset: i64, attributes: i16, ms: i64, count: i32, records: &[u8]) -> Vec<u8> {
+    let mut tail = attributes.to_be_bytes().to_vec();
+    tail.extend((count - 1).to_be_bytes());
+    tail.extend(ms.to_be_bytes());
+    tail.extend(ms.to_be_bytes());
     tail.extend((-1_i64).to_be_bytes());
     tail.extend((-1_i16).to_be_bytes());
     tail.extend((-1_i32).to_be_bytes());
-    tail.extend((ids.len() as i32).to_be_bytes());
+    tail.extend(count.to_be_bytes());
     tail.extend(records);
     let mut batch = base_offset.to_be_bytes().to_vec();
     batch.extend((tail.len() as i32 + 9).to_be_bytes());
