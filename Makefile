@@ -254,6 +254,7 @@ endif
 # Each kernel is booted once; it needs no root, but the right to run apt-get download.
 vmtest: setup-vmtest
 	vmtest/matrix $(KERNELS)
+	vmtest/pause $(firstword $(KERNELS))
 
 clean:
 	$(CARGO) clean

@@ -58,7 +58,7 @@ fn looked_through(recording: &Recording, config: &Config) -> Result<ReadPlan, Er
         let files = threads.spawn(|| {
             let mut take = |row: &RowSummary| of_files.take(row);
             recording.row_summaries(Table::FileOps, ReadPlan::min_file_op_latency(), &mut take)?;
-            for table in [Table::LockWaits, Table::JvmPauses, Table::ProcessStops] {
+            for table in [Table::LockWaits, Table::JvmPauses, Table::ProcessStops, Table::CpuGaps] {
                 recording.row_summaries(table, ReadPlan::min_span_length(), &mut take)?;
             }
             Ok::<_, Error>(())

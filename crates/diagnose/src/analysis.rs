@@ -1,6 +1,6 @@
 //! Analyses one request: asks the causes what they know of each stage, and chooses the root.
 //!
-//! Each instant is explained once: by what had stopped the whole process, then by what the request's own thread did, then by JVM
+//! Each instant is explained once: by what had stopped the whole machine or process, then by what the request's own thread did, then by JVM
 //! pauses and want of a CPU, then by the threads and brokers that it waited for. The cause is the root that explains the most of the request's time, and only if
 //! that is more than what nothing explains. Where that is less than half of the time it is never `exact`.
 //!
@@ -19,7 +19,8 @@ use crate::analysis::attribution::Attribution;
 use crate::analysis::cache::{AnalysisCache, AwaitedCauses, CachedCandidates, RequestAnalysis};
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::{
-    self, blocked, cpu, handlers, lock_chain, memory, network, operation, protocol, remote_tier, stops, waker,
+    self, blocked, cpu, handlers, host, lock_chain, memory, network, operation, protocol, remote_tier, stops,
+    waker,
 };
 use crate::joins::{AppendJoin, JoinStats};
 use crate::stages::{Breakdown, waiting};
@@ -213,11 +214,15 @@ struct StageCauses<'w> {
 }
 
 impl StageCauses<'_> {
-    /// Times in which the whole process was stopped: what its threads were at then does not matter.
+    /// Times in which the whole process or the machine was stopped: what its threads were at then does not matter. Nor does it
+    /// where their CPU was taken from them.
     fn stopped(&mut self) {
         let Self { window, course, free, findings, .. } = self;
         let span = TimeSpan::new(course.served_from, course.answered);
         findings.extend(stops::explain_first(window, pid_of(course), span, free));
+        // No byte leaves a paused machine either.
+        findings.extend(host::explain(window, TimeSpan::new(course.answered, course.end), free));
+        findings.extend(host::stolen_from_operations(course, free));
     }
 
     /// What held up the request's own handler.
@@ -332,6 +337,7 @@ impl StageCauses<'_> {
         findings.extend(cpu::out_of_quota(window, span, free));
         findings.extend(memory::reclaim_of_others(window, span, free));
         findings.extend(cpu::starved_others(window, span, free));
+        findings.extend(host::stolen_from_others(window, span, free));
     }
 
     /// Where threads that it needed waited, of what nothing else explains.

@@ -9,6 +9,7 @@ pub(crate) mod cpu;
 pub(crate) mod device;
 pub(crate) mod file_system;
 pub(crate) mod handlers;
+pub(crate) mod host;
 pub(crate) mod jvm;
 pub(crate) mod lock_chain;
 pub(crate) mod memory;
@@ -66,6 +67,7 @@ const LISTS: &[&[CauseSpec]] = &[
     network::CAUSES,
     jvm::CAUSES,
     stops::CAUSES,
+    host::CAUSES,
     cpu::CAUSES,
     blocked::CAUSES,
     protocol::CAUSES,

@@ -140,6 +140,7 @@ impl Engine {
             }
             Event::JvmPause(pause) => self.window.pauses.insert(*pause),
             Event::ProcessStop(stop) => self.window.stops.insert(*stop),
+            Event::CpuGap(gap) => self.window.cpu_gap(*gap),
             Event::SocketOp(op) => self.window.socket_op(&op),
             Event::Reclaim(reclaim) => self.window.troubles.reclaim(*reclaim),
             Event::KernelSpan(span) => self.window.troubles.kernel_span(*span),

@@ -130,6 +130,7 @@ impl Locks {
             Event::OffCpu(interval) => self.window.off_cpu(*interval),
             Event::JvmPause(pause) => self.window.pauses.insert(*pause),
             Event::ProcessStop(stop) => self.window.stops.insert(*stop),
+            Event::CpuGap(gap) => self.window.cpu_gap(*gap),
             Event::LockWait(wait) => self.lock_wait(wait),
             Event::Request(request) if request.api_key == PRODUCE => {
                 self.pending.push(request.last_seen(), PendingRow::Request(Arc::new(*request)));

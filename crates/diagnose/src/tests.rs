@@ -3,6 +3,7 @@
 mod ahead;
 mod blocked;
 mod causes;
+mod host;
 mod jvm;
 mod order;
 mod remote_tier;

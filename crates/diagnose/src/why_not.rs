@@ -248,7 +248,7 @@ fn unseen(verdict: &Verdict, watched: &Coverage) -> (&'static str, String) {
     } else {
         (
             "to which stage that time belongs: no call that was seen read the request or wrote its response",
-            watched.lacking(&["lock-waits", "off-cpu"]).unwrap_or_else(|| STACKS.to_owned()),
+            watched.lacking(&["lock-waits", "off-cpu", "cpu-gaps"]).unwrap_or_else(|| STACKS.to_owned()),
         )
     }
 }

@@ -2,6 +2,7 @@
 //! Does not interpret events.
 
 pub(crate) mod appends;
+pub(crate) mod cpu_gaps;
 pub(crate) mod lock_waits;
 pub(crate) mod replicas;
 pub(crate) mod requests;
@@ -17,9 +18,9 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::row_summary::WriteKey;
 use model::{
-    BlockIo, CpuSample, DirtyThrottle, FileKind, FileOp, FileOpKind, HostSample, JournalCommit, JvmPause,
-    KernelSpan, LockWait, Loss, Nanos, OffCpu, Pid, ProcessStop, Reclaim, Request, SocketOp, TcpEvent, Tid,
-    TopicPartition,
+    BlockIo, CpuGap, CpuSample, DirtyThrottle, FileKind, FileOp, FileOpKind, HostSample, JournalCommit,
+    JvmPause, KernelSpan, LockWait, Loss, Nanos, OffCpu, Pid, ProcessStop, Reclaim, Request, SocketOp,
+    TcpEvent, Tid, TopicPartition,
 };
 
 use crate::causes::remote_tier::TierCall;
@@ -27,6 +28,7 @@ use crate::config::Config;
 use crate::kernel_stack;
 use crate::time::{Span, TimeSpan};
 use crate::window::appends::Appends;
+use crate::window::cpu_gaps::{CpuGaps, is_stolen};
 use crate::window::lock_waits::{is_same_wait, unite};
 use crate::window::replicas::{FollowerState, Replicas};
 use crate::window::requests::{Followers, ProduceIndex};
@@ -71,6 +73,7 @@ span! {
     Loss;
     Reclaim;
     KernelSpan;
+    CpuGap, cpu;
     HostSample;
     WriteKey;
     FileOp, tid;
@@ -116,6 +119,7 @@ pub(crate) struct Window {
     pub(crate) produced: ProduceIndex,
     pub(crate) pauses: Timeline<JvmPause>,
     pub(crate) stops: Timeline<ProcessStop>,
+    pub(crate) cpu_gaps: CpuGaps,
     pub(crate) losses: Timeline<Loss>,
     pub(crate) troubles: Troubles,
     pub(crate) appends: Appends<Arc<FileOp>>,
@@ -153,6 +157,13 @@ impl Window {
         let is_futex = !interval.preempted && kernel_stack::is_of_user_space(&interval.stack);
         let waits = if is_futex { &mut self.futex_waits } else { &mut self.off_cpu };
         waits.of_mut(&interval.tid).insert(interval);
+    }
+
+    pub(crate) fn cpu_gap(&mut self, gap: CpuGap) {
+        if is_stolen(&gap) {
+            self.troubles.add(Trouble::Steal, gap.span());
+        }
+        self.cpu_gaps.insert(gap);
     }
 
     pub(crate) fn throttle(&mut self, pause: DirtyThrottle) {
@@ -285,7 +296,7 @@ impl Window {
     /// much of it.
     pub(crate) fn kept_from(&self, now: Nanos, config: &Config) -> Nanos {
         let horizon = self.horizon.max(now - config.retention);
-        if self.kept + self.troubles.len() <= config.max_events {
+        if self.kept + self.troubles.len() + self.cpu_gaps.len() <= config.max_events {
             return horizon;
         }
         // Half the kept time goes at once, so that this is rare however fast events come.
@@ -311,6 +322,7 @@ impl Window {
         self.produced.forget(horizon);
         self.pauses.forget(horizon);
         self.stops.forget(horizon);
+        self.cpu_gaps.forget(horizon);
         self.losses.forget(horizon);
         self.troubles.forget(horizon);
         self.appends.forget(horizon);

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use model::{Cause, FileKind, JvmPauseKind, LossKind, Stage, StopKind, TcpEventKind};
+use model::{Cause, CpuGapKind, FileKind, JvmPauseKind, LossKind, Stage, StopKind, TcpEventKind};
 
 use crate::label::OTHER;
 
@@ -144,6 +144,8 @@ metrics! {
     LockWait: Histogram "brokerscope_lock_wait_duration_seconds" ["role", "source"] (none) "seconds" "Waits for Java locks that the JVM reported, by the role of the waiting thread. source is jfr or usdt; both may report the same wait.";
     ProcessStops: Counter "brokerscope_process_stops_total" ["kind"] (|| each(StopKind::ALL.map(StopKind::as_str))) "" "Times in which something had stopped the whole process: a signal, the freezer of its cgroup, or a tracer.";
     ProcessStopTime: Counter "brokerscope_process_stop_seconds_total" ["kind"] (|| each(StopKind::ALL.map(StopKind::as_str))) "seconds" "Sum of these times.";
+    CpuGaps: Counter "brokerscope_cpu_gaps_total" ["kind"] (|| each(CpuGapKind::ALL.map(CpuGapKind::as_str))) "" "Times in which a CPU was taken away from this machine, each CPU by itself. gap: no timer interrupt for 30 ms or longer; steal: shorter ones, by the kernel's count of steal time.";
+    CpuGapTime: Counter "brokerscope_cpu_gap_seconds_total" ["kind"] (|| each(CpuGapKind::ALL.map(CpuGapKind::as_str))) "seconds" "How long the CPUs were away: gaps from the timer interrupt before to the one after; of steal, the time that was counted.";
     JvmPause: Histogram "brokerscope_jvm_pause_duration_seconds" ["kind"] (|| each(JvmPauseKind::ALL.map(JvmPauseKind::as_str))) "seconds" "JVM pauses, in which all Java threads are stopped: gc or safepoint.";
     Busy: Gauge "brokerscope_thread_busy_ratio" ["role"] (none) "ratio" "Share of the time of the threads of a role in which they were on a CPU, runnable, or blocked in a file operation or by a lock that the JVM reported, over about the last second. A lower bound, because shorter waits are not seen.";
     Cpu: Gauge "brokerscope_thread_cpu_ratio" ["role"] (none) "ratio" "CPUs that the threads of a role used.";

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use diagnose::{JoinStats, RequestStages};
 use model::CommitPhases;
 use model::{
-    BlockIo, BrokerChange, BrokerState, Cause, Device, Event, FileKind, FileOp, FileOpKind, HostSample,
-    HostScope, JournalCommit, LockSource, LockWait, Nanos, Request, Verdict,
+    BlockIo, BrokerChange, BrokerState, Cause, CpuGapKind, Device, Event, FileKind, FileOp, FileOpKind,
+    HostSample, HostScope, JournalCommit, LockSource, LockWait, Nanos, Request, Verdict,
 };
 
 use crate::catalog::{APIS, Metric};
@@ -163,6 +163,11 @@ impl Metrics {
             Event::ProcessStop(stop) => {
                 registry.count(Metric::ProcessStops, &[stop.kind.as_str()], 1);
                 registry.add(Metric::ProcessStopTime, &[stop.kind.as_str()], seconds(stop.length()));
+            }
+            Event::CpuGap(gap) => {
+                let time = if gap.kind == CpuGapKind::Gap { gap.length() } else { gap.stolen };
+                registry.count(Metric::CpuGaps, &[gap.kind.as_str()], 1);
+                registry.add(Metric::CpuGapTime, &[gap.kind.as_str()], seconds(time));
             }
             Event::JvmPause(pause) => {
                 registry.observe_time(Metric::JvmPause, &[pause.kind.as_str()], pause.length());

@@ -70,6 +70,10 @@ causes! {
     Safepoint = "safepoint",
     /// A signal, the freezer of its cgroup or a tracer had stopped the broker's process.
     ProcessStopped = "process-stopped",
+    /// The whole machine was paused: its hypervisor ran none of its CPUs.
+    HostPaused = "host-paused",
+    /// The hypervisor gave the CPU to others (steal time).
+    CpuSteal = "cpu-steal",
     /// The broker's cgroup had used up its CPU quota.
     CpuThrottled = "cpu-throttled",
     /// The thread was runnable and waited for a CPU.

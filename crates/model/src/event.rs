@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::{
-    BlockIo, Column, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, JvmPause, KernelSpan,
-    LockWait, Nanos, OffCpu, PartitionState, Pid, ProcessStop, Reclaim, Request, Row as _, SocketOp,
-    TcpEvent, TlsTraffic,
+    BlockIo, Column, CpuGap, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, JvmPause,
+    KernelSpan, LockWait, Nanos, OffCpu, PartitionState, Pid, ProcessStop, Reclaim, Request, Row as _,
+    SocketOp, TcpEvent, TlsTraffic,
 };
 
 /// Declares events: their kind, which has the name of its row, table, folder, and the moment at which each is complete.
@@ -103,6 +103,8 @@ events! {
     JvmPause(Box<JvmPause>), JvmPauses, "jvm_pauses", pause => pause.end;
     /// A time in which something had stopped the broker's process.
     ProcessStop(Box<ProcessStop>), ProcessStops, "process_stops", stop => stop.end;
+    /// A time in which a CPU was taken away from this machine.
+    CpuGap(Box<CpuGap>), CpuGaps, "cpu_gaps", gap => gap.end;
     /// The broker's process came or went.
     BrokerChange(BrokerChange), BrokerChanges, "broker_changes", change => change.at;
     /// Something that was not seen, counted.

@@ -14,6 +14,7 @@ pub mod row_summary;
 
 mod capture_counters;
 mod cause;
+mod cpu_gap;
 mod event;
 mod file_op;
 mod host;
@@ -31,6 +32,7 @@ mod verdict;
 pub use capture_counters::CaptureCounters;
 pub use cause::Cause;
 pub use clock::{ClockOffset, Nanos};
+pub use cpu_gap::{CpuGap, CpuGapKind};
 pub use event::{BrokerChange, BrokerState, Event, Loss, LossKind, Table};
 pub use file_op::{BatchHead, Device, FileKind, FileOp, FileOpKind};
 pub use host::{Ext4, HostFacts, HostSample, HostScope, Interface, Known, Limits, Volume};

@@ -49,7 +49,7 @@ macro_rules! records {
 records! {
     probes: settings, field, file_op_event, given_path, file_path_event, socket_event, tcp_trouble_event, off_cpu_event,
         waker_stack_event, journal_commit_event, block_io_event, dirty_throttle_event, reclaim_event, kernel_span_event,
-        kernel_wait_event, process_stop_event;
+        kernel_wait_event, process_stop_event, cpu_gap_event;
     profile: profile_settings, stack_key, stack_time, off_cpu, sample_event;
     process_list: process_list_settings, process_ids;
     jvm: jvm_settings, monitor_wait_event, jvm_pause_event;

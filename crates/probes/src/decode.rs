@@ -10,8 +10,8 @@ use std::sync::Arc;
 use model::CommitPhases;
 use model::Waker;
 use model::{
-    ClockOffset, Device, DirtyThrottle, JournalCommit, KernelSpan, Nanos, OffCpu, ProcessStop, Reclaim,
-    SocketOp, SocketOpKind, SpanSource, StopKind, TcpEvent, TcpEventKind,
+    ClockOffset, CpuGap, CpuGapKind, Device, DirtyThrottle, JournalCommit, KernelSpan, Nanos, OffCpu,
+    ProcessStop, Reclaim, SocketOp, SocketOpKind, SpanSource, StopKind, TcpEvent, TcpEventKind,
 };
 
 use crate::bpf::probes::types::{
@@ -48,6 +48,8 @@ pub(crate) struct Decoder {
     pid: u32,
     hz: Option<u32>,
     clock: ClockOffset,
+    /// CPUs with a clock.
+    cpus: u32,
     texts: Texts,
     stacks: Stacks,
     paths: Paths,
@@ -64,6 +66,7 @@ impl Decoder {
             pid,
             hz: hz.filter(|&hz| hz > 0),
             clock,
+            cpus: 0,
             texts: Texts::default(),
             stacks,
             paths: Paths::default(),
@@ -71,6 +74,11 @@ impl Decoder {
             wakers: HashMap::new(),
             unnamed: Arc::default(),
         }
+    }
+
+    /// The same for a machine with so many CPUs.
+    pub(crate) fn of_cpus(self, cpus: u32) -> Self {
+        Self { cpus, ..self }
     }
 
     /// One record.
@@ -96,6 +104,7 @@ impl Decoder {
             event_kind::EVENT_RECLAIM => self.reclaim(&whole(bytes)?).into(),
             event_kind::EVENT_SOCKET => self.socket_op(&whole(bytes)?)?.into(),
             event_kind::EVENT_PROCESS_STOP => self.process_stop(&whole(bytes)?)?.into(),
+            event_kind::EVENT_CPU_GAP => self.cpu_gap(&whole(bytes)?).into(),
             event_kind::EVENT_TCP_TROUBLE => self.tcp_trouble(&whole(bytes)?)?.into(),
             _ => return None,
         };
@@ -194,6 +203,20 @@ impl Decoder {
             by: by_tid.map(|_| self.text(&record.by_comm)).unwrap_or_default(),
             threads: record.threads,
         })
+    }
+
+    fn cpu_gap(&mut self, record: &types::cpu_gap_event) -> CpuGap {
+        let tid = (record.tid != 0).then_some(record.tid);
+        CpuGap {
+            start: self.time(record.start_ns),
+            end: self.time(record.end_ns),
+            kind: if record.gap == 0 { CpuGapKind::Steal } else { CpuGapKind::Gap },
+            cpu: record.cpu,
+            cpus: self.cpus,
+            stolen: Nanos(i64::try_from(record.stolen_ns).unwrap_or(i64::MAX)),
+            tid,
+            thread: tid.map(|_| self.text(&record.comm)).unwrap_or_default(),
+        }
     }
 
     fn waker_stack(&mut self, bytes: &[u8]) -> Option<()> {

@@ -1,5 +1,6 @@
 //! The kernel's perf events that programs are attached to: a tracepoint's, or a CPU's sampling clock.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
 
@@ -19,6 +20,20 @@ pub(crate) fn tracepoint(id: u64) -> io::Result<OwnedFd> {
         ..Default::default()
     };
     open(attributes, 0)
+}
+
+/// The CPUs that are online now.
+pub(crate) fn online_cpus() -> io::Result<Vec<i32>> {
+    Ok(listed(&fs::read_to_string("/sys/devices/system/cpu/online")?).collect())
+}
+
+/// The kernel's lists of CPUs: `0-3,8`.
+fn listed(cpus: &str) -> impl Iterator<Item = i32> + '_ {
+    cpus.trim().split(',').flat_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let numbers = first.parse::<i32>().ok().zip(last.parse::<i32>().ok());
+        numbers.map(|(first, last)| first..=last).into_iter().flatten()
+    })
 }
 
 /// Opens a clock that ticks every so many nanoseconds on a CPU.
@@ -59,4 +74,16 @@ pub(crate) fn attach(program: &ProgramMut<'_>, event: OwnedFd) -> libbpf_rs::Res
     // The link closes it.
     let _ = event.into_raw_fd();
     Ok(link)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listed;
+
+    #[test]
+    fn cpus_are_listed_as_the_kernel_lists_them() {
+        assert_eq!(listed("0-3,8\n").collect::<Vec<_>>(), [0, 1, 2, 3, 8]);
+        assert_eq!(listed("0\n").collect::<Vec<_>>(), [0]);
+        assert_eq!(listed("\n").count(), 0);
+    }
 }

@@ -17,6 +17,8 @@ pub enum Mechanism {
     Tracepoints,
     /// Tracepoints with typed arguments, which need BTF but no tracefs, by these programs.
     BtfTracepoints(&'static [&'static str]),
+    /// A sampling clock on each CPU, which runs this program.
+    CpuClock(&'static str),
     /// `bpf_get_stack` and `/proc/kallsyms`, within the hook of [`Purpose::OffCpu`].
     StackHelper,
 }
@@ -157,11 +159,19 @@ impl Hook {
         }
     }
 
+    /// The program for the clock of each CPU.
+    pub(crate) fn clock_program(&self) -> Option<&'static str> {
+        match self.mechanism {
+            Mechanism::CpuClock(program) if self.is_used() => Some(program),
+            _ => None,
+        }
+    }
+
     /// The BPF programs it needs.
     pub(crate) fn programs(&self) -> impl Iterator<Item = &'static str> {
         let functions = self.functions.iter().flat_map(|function| [function.entry, function.exit]);
         let points = self.points.iter().map(|point| point.tracepoint.program);
-        points.chain(self.typed_programs().iter().copied()).chain(functions)
+        points.chain(self.typed_programs().iter().copied()).chain(functions).chain(self.clock_program())
     }
 
     /// What it is attached to, for people.
@@ -174,6 +184,7 @@ impl Hook {
             Mechanism::BtfTracepoints(names) => format!("BTF tracepoints {}", names.join(" ")),
             Mechanism::Functions if functions.is_empty() => "kernel functions".to_owned(),
             Mechanism::Functions => format!("functions {}", functions.join(" ")),
+            Mechanism::CpuClock(_) => "a clock of 100 Hz on each CPU".to_owned(),
             Mechanism::StackHelper => "bpf_get_stack".to_owned(),
         }
     }
@@ -189,6 +200,9 @@ fn holds(when: When, facts: &Facts) -> bool {
 
 /// By what it is best done on this host, where no function serves.
 fn mechanism(declaration: &Declaration, facts: &Facts) -> Mechanism {
+    if let Some(program) = declaration.clock {
+        return Mechanism::CpuClock(program);
+    }
     match declaration.typed.iter().find(|(when, _)| holds(*when, facts)) {
         Some((_, programs)) => Mechanism::BtfTracepoints(programs),
         None if !declaration.tracepoints.is_empty() => Mechanism::Tracepoints,

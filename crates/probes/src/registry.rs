@@ -22,10 +22,12 @@ pub(crate) struct Declaration {
     pub(crate) tracepoints: &'static [Tracepoint],
     /// Programs on tracepoints with typed arguments: the first alternative that holds.
     pub(crate) typed: TypedPrograms,
+    /// A program that a clock runs on each CPU.
+    pub(crate) clock: Option<&'static str>,
 }
 
 const NONE: Declaration =
-    Declaration { requires: &[], needs: PROCESS, functions: &[], tracepoints: &[], typed: &[] };
+    Declaration { requires: &[], needs: PROCESS, functions: &[], tracepoints: &[], typed: &[], clock: None };
 
 impl Declaration {
     const fn requires(self, requires: &'static [Purpose]) -> Self {
@@ -63,6 +65,8 @@ pub(crate) enum Need {
     TickRate,
     /// The helper `bpf_find_vma`.
     FindVma,
+    /// What the kernel counts each CPU's time by, in its BTF.
+    CpuTimes,
     /// A module's tracepoint with typed arguments, by group and name.
     Typed(&'static str),
 }
@@ -291,6 +295,9 @@ purposes! {
     ProcessStops = "process-stops": tracepoints![
         signal_generated(sig: 4, pid: 4) on "signal/signal_generate" optional,
     ].requires(&[Purpose::Wakeups]);
+    /// CPUs that the hypervisor takes away: steal time, and times in which the machine was paused.
+    CpuGaps = "cpu-gaps": Declaration { clock: Some("cpu_tick"), ..NONE }
+        .needs(&[Need::Btf, Need::CpuTimes]);
     /// Kernel stacks of off-CPU intervals, by name.
     KernelStacks = "kernel-stacks":
         NONE.needs(&[Need::Process, Need::Symbols]).requires(&[Purpose::OffCpu]);
@@ -431,7 +438,7 @@ mod tests {
             let tracepoints = declaration.tracepoints.iter().map(|tracepoint| tracepoint.program);
             let functions = declaration.functions.iter().flat_map(|function| [function.entry, function.exit]);
             let typed = declaration.typed.iter().flat_map(|(_, programs)| programs.iter().copied());
-            tracepoints.chain(functions).chain(typed)
+            tracepoints.chain(functions).chain(typed).chain(declaration.clock)
         });
         programs.collect()
     }

@@ -20,6 +20,7 @@ use crate::event::Event;
 use crate::kallsyms::Symbols;
 use crate::losses::Losses;
 use crate::overhead::{self, ProgramCost};
+use crate::perf_event;
 use crate::plan::{Mechanism, Plan, Purpose};
 use crate::process_ids::ProcessIds;
 use crate::stacks::Stacks;
@@ -110,11 +111,13 @@ impl Probes {
         let symbols =
             if stacks { Symbols::of_this_kernel().map_err(Error::Read)? } else { Symbols::default() };
         let object = load(plan, target.pid, stacks, &symbols, options)?;
-        let decoder = Decoder::new(target.pid, plan.hz, options.clock, Stacks::new(symbols));
+        let cpus = perf_event::online_cpus().map_err(Error::Read)?;
+        let decoder =
+            Decoder::new(target.pid, plan.hz, options.clock, Stacks::new(symbols)).of_cpus(cpus.len() as u32);
         let ring = Ring::new(&object)?;
         let mut kernel_threads = (stacks && plan.uses(Purpose::KernelThreads)).then(KernelThreads::default);
         kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&object))?;
-        let links = attach_all(plan, &object)?;
+        let links = attach_all(plan, &object, &cpus)?;
         Ok(Self {
             _links: links,
             ring,
@@ -184,7 +187,7 @@ impl Probes {
 
 /// Returns of system calls before their entries, completions before issues: what is seen starting is then
 /// also seen ending. Declarations list entries first, so the order is reversed.
-fn attach_all(plan: &Plan, object: &Object) -> Result<Links, Error> {
+fn attach_all(plan: &Plan, object: &Object, cpus: &[i32]) -> Result<Links, Error> {
     let mut links = Links::default();
     for hook in plan.used() {
         for name in hook.typed_programs().iter().rev() {
@@ -193,6 +196,9 @@ fn attach_all(plan: &Plan, object: &Object) -> Result<Links, Error> {
         for function in &hook.functions {
             links.0.push(links::attach_typed(object, function.exit)?);
             links.0.push(links::attach_typed(object, function.entry)?);
+        }
+        if let Some(program) = hook.clock_program() {
+            links.0.extend(links::attach_clock(object, program, cpus)?);
         }
         for point in hook.points.iter().rev() {
             links.0.push(links::attach_point(object, point)?);

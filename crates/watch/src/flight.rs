@@ -174,6 +174,7 @@ fn passes_at_once(event: &Event) -> bool {
             | Event::HostSample(_)
             | Event::BrokerChange(_)
             | Event::ProcessStop(_)
+            | Event::CpuGap(_)
             | Event::TlsTraffic(_)
             | Event::PartitionState(_)
             | Event::Loss(_)
@@ -316,6 +317,7 @@ fn weight_of(event: &Event) -> u32 {
         Event::LockWait(wait) => size_of_val(&**wait),
         Event::JvmPause(pause) => size_of_val(&**pause),
         Event::ProcessStop(stop) => size_of_val(&**stop),
+        Event::CpuGap(gap) => size_of_val(&**gap),
         Event::DirtyThrottle(_)
         | Event::BrokerChange(_)
         | Event::TlsTraffic(_)
@@ -342,6 +344,7 @@ fn span(event: &Event) -> (Nanos, Nanos) {
         Event::LockWait(wait) => (wait.start, wait.end),
         Event::JvmPause(pause) => (pause.start, pause.end),
         Event::ProcessStop(stop) => (stop.start, stop.end),
+        Event::CpuGap(gap) => (gap.start, gap.end),
         Event::TlsTraffic(traffic) => (traffic.start, traffic.end),
         Event::Loss(loss) => (loss.start, loss.end),
         Event::TcpEvent(_) | Event::CpuSample(_) | Event::PartitionState(_) | Event::BrokerChange(_) => {

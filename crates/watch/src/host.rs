@@ -3,6 +3,7 @@
 //! nothing: it costs the broker nothing and itself about a millisecond a second.
 
 mod cgroup;
+mod clocks;
 mod devices;
 mod facts;
 mod figures;
@@ -23,6 +24,7 @@ use model::{Event, HostScope, Nanos, TcpEvent, TcpEventKind};
 use crate::source::{BrokerProcess, Feed, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
 use cgroup::Cgroup;
+use clocks::Clocks;
 use figures::Figures;
 use interfaces::Interfaces;
 use text::Kernel;
@@ -89,6 +91,7 @@ pub(crate) struct Sampler {
     readings: u64,
     broker: Option<BrokerProcess>,
     devices: BTreeSet<(u32, u32)>,
+    clocks: Clocks,
     cgroup: Cgroup,
     interfaces: Interfaces,
     threads: Threads,
@@ -103,6 +106,7 @@ impl Sampler {
             readings: 0,
             broker: None,
             devices: BTreeSet::new(),
+            clocks: Clocks::default(),
             cgroup: Cgroup::default(),
             interfaces: Interfaces::default(),
             threads: Threads::of(names),
@@ -115,6 +119,7 @@ impl Sampler {
         self.survey(broker);
         self.figures.begin(now);
         devices::sample(&self.kernel, &self.devices, &mut self.figures);
+        self.clocks.sample(&self.kernel, &mut self.figures);
         let pid = broker.map(|broker| broker.pid);
         let Self { kernel, figures, .. } = self;
         let mut of_files = |scope| metrics::sample(scope, "", figures, &|file| kernel.file(file, pid));

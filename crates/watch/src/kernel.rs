@@ -89,6 +89,11 @@ impl Names {
                 }
             }
             Event::Reclaim(reclaim) => self.threads.complete(reclaim.tid, &mut reclaim.thread),
+            Event::CpuGap(gap) => {
+                if let Some(tid) = gap.tid {
+                    self.threads.complete(tid, &mut gap.thread);
+                }
+            }
             Event::SocketOp(op) => self.threads.complete(op.tid, &mut op.thread),
             Event::KernelSpan(span) => {
                 self.threads.complete(span.tid, &mut span.thread);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use capture::live::Live;
-use capture::{Analyzer, Counters};
+use capture::{Analyzer, Counters, Packet};
 use model::clock::ClockPair;
-use model::{ClockOffset, Event, LossKind, Nanos, PartitionState, Request, TlsTraffic, TopicId};
+use model::{ClockOffset, Event, LossKind, Nanos, PartitionState, TlsTraffic, TopicId};
 
 use crate::queue::Batch;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
@@ -25,6 +25,7 @@ pub(crate) struct PacketSource {
     pub(crate) live: Live,
     pub(crate) analyzer: Analyzer,
     pub(crate) topics: TopicNames,
+    pub(crate) clock: PacketClock,
     /// Packets that the kernel dropped, as far as the analyzer knows.
     pub(crate) drops: u64,
     /// When TLS was last counted.
@@ -60,10 +61,13 @@ impl Source for PacketSource {
 
     /// A block that is not full is read when it is old enough, also at the end.
     fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), capture::Error> {
-        let near = crate::now();
         let mut batch = Batch::of(&feed.sender);
+        let mut clock = None;
         let read = self.live.next_packets(WAIT, &mut |packet| {
-            self.analyzer.packet(packet, &mut |request| batch.push(on_clock(feed.clock, near, request)));
+            // Read when there are packets: the wall clock may have been stepped while this waited for them.
+            let clock = clock.get_or_insert_with(|| self.clock.at(feed.clock, crate::now()));
+            let packet = Packet { time_ns: clock.time_of(packet.time_ns).0, ..*packet };
+            self.analyzer.packet(&packet, &mut |request| batch.push(Event::Request(request)));
         });
         batch.send();
         read.map(drop)
@@ -96,8 +100,7 @@ impl Source for PacketSource {
     }
 
     fn finish(&mut self, feed: &Feed) -> Result<(), capture::Error> {
-        let near = crate::now();
-        self.analyzer.finish(&mut |request| feed.sender.send(on_clock(feed.clock, near, request)));
+        self.analyzer.finish(&mut |request| feed.sender.send(Event::Request(request)));
         self.count_tls(feed);
         self.tell_replicas(feed);
         Ok(())
@@ -109,14 +112,37 @@ impl Source for PacketSource {
     }
 }
 
-/// A request with its times on the recording's clock.
-fn on_clock(clock: ClockOffset, near: ClockPair, mut request: Box<Request>) -> Event {
-    let onto = |time: Nanos| clock.from_realtime(time.0, near);
-    request.arrival = onto(request.arrival);
-    request.arrival_end = onto(request.arrival_end);
-    request.response = request.response.map(onto);
-    request.end = request.end.map(onto);
-    Event::Request(request)
+/// Puts times of packets onto the recording's clock, each by itself: between a request and its response the wall clock may be
+/// stepped, as it is after a pause of the machine.
+#[derive(Default)]
+pub(crate) struct PacketClock {
+    /// How the wall clock stood when packets were read last.
+    before: Option<ClockPair>,
+}
+
+/// For the packets that are read together.
+struct ReadingClock {
+    clock: ClockOffset,
+    before: ClockPair,
+    near: ClockPair,
+}
+
+impl PacketClock {
+    fn at(&mut self, clock: ClockOffset, near: ClockPair) -> ReadingClock {
+        let before = self.before.replace(near).unwrap_or(near);
+        ReadingClock { clock, before, near }
+    }
+}
+
+impl ReadingClock {
+    /// A packet may have come before a step of the wall clock or after it: the later of both that is not yet to come.
+    fn time_of(&self, realtime_ns: i64) -> Nanos {
+        let now = self.clock.from_monotonic(self.near.monotonic_ns);
+        let by = |pair| self.clock.from_realtime(realtime_ns, pair);
+        let (old, new) = (by(self.before), by(self.near));
+        let possible = [old, new].into_iter().filter(|time| *time <= now);
+        possible.max().unwrap_or(new)
+    }
 }
 
 /// A broker makes a partition's directory first and the file with its topic's id in it then.
@@ -149,7 +175,7 @@ fn changed(directory: &Path) -> Option<SystemTime> {
 
 #[cfg(test)]
 mod tests {
-    use super::TopicNames;
+    use super::{ClockOffset, ClockPair, Nanos, PacketClock, TopicNames};
     use std::fs::{self, File};
     use std::path::Path;
     use std::time::{Duration, SystemTime};
@@ -184,5 +210,36 @@ mod tests {
         assert_eq!((news(), news()), (Some(1), None));
         fs::remove_dir_all(dir.path()).unwrap();
         assert_eq!((news(), news()), (Some(0), Some(0)), "it may come back");
+    }
+
+    fn pair(monotonic_ns: u64, realtime_ns: i64) -> ClockPair {
+        ClockPair { monotonic_ns, realtime_ns }
+    }
+
+    /// The wall clock was stepped by so much between two readings of packets, 100 apart; a packet came 40 after the first.
+    fn time_of_packet(step: i64, before_the_step: bool) -> Nanos {
+        let mut clock = PacketClock::default();
+        let offset = ClockOffset::at(pair(1_000, 50_000));
+        clock.at(offset, pair(1_000, 50_000));
+        let reading = clock.at(offset, pair(1_100, 50_100 + step));
+        reading.time_of(if before_the_step { 50_040 } else { 50_040 + step })
+    }
+
+    #[test]
+    fn a_stepped_wall_clock_moves_no_packet() {
+        for step in [0, 9_000, -9_000] {
+            for before_the_step in [true, false] {
+                assert_eq!(time_of_packet(step, before_the_step), Nanos(50_040), "{step}, {before_the_step}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_packets_between_two_readings_of_the_clock_have_the_newer_one() {
+        let mut clock = PacketClock::default();
+        let offset = ClockOffset::at(pair(1_000, 50_000));
+        // Slewed by 5, and it came while the packets were read.
+        clock.at(offset, pair(1_000, 50_000));
+        assert_eq!(clock.at(offset, pair(1_100, 50_105)).time_of(50_107), Nanos(50_102));
     }
 }

@@ -22,7 +22,7 @@ use crate::jvm_probes::{self, JvmProbeSource};
 use crate::memory::Memory;
 use crate::network;
 use crate::packets::PacketSource;
-use crate::packets::TopicNames;
+use crate::packets::{PacketClock, TopicNames};
 use crate::partitions::PartitionSource;
 use crate::pause_merger::PauseMerger;
 use crate::plan::{Outcome, Purpose, jvm_purpose, purpose, recorder_outcome};
@@ -325,8 +325,14 @@ impl Watch {
             topics: broker::topic_ids::scan(options.named_log_dirs()),
             ..capture::Config::default()
         });
-        let source =
-            PacketSource { live, analyzer, topics: TopicNames::default(), drops: 0, tls_counted: None };
+        let source = PacketSource {
+            live,
+            analyzer,
+            topics: TopicNames::default(),
+            clock: PacketClock::default(),
+            drops: 0,
+            tls_counted: None,
+        };
         self.has_packets = self.run(REQUESTS, source);
         if self.has_packets {
             let whose = if network::shares_network(options.pid) { "" } else { " of the broker's network" };

@@ -104,6 +104,28 @@ fn process_stopped_is_silent_where_it_cost_nothing() {
 }
 
 #[test]
+fn host_paused_fires_where_it_cost_something() {
+    let finding = fires_on(rule("host-paused"), Cause::HostPaused);
+    assert!(finding.changes[0].setting.contains("live migration"));
+}
+
+#[test]
+fn host_paused_is_silent_where_it_cost_nothing() {
+    rests_without(rule("host-paused"), Cause::HostPaused);
+}
+
+#[test]
+fn cpu_steal_fires_where_it_cost_something() {
+    let finding = fires_on(rule("cpu-steal"), Cause::CpuSteal);
+    assert!(finding.changes[0].new.contains("dedicated"));
+}
+
+#[test]
+fn cpu_steal_is_silent_where_it_cost_nothing() {
+    rests_without(rule("cpu-steal"), Cause::CpuSteal);
+}
+
+#[test]
 fn gc_pause_fires_where_it_cost_something() {
     let finding = fires_on(rule("gc-pause"), Cause::GcPause);
     assert_eq!((&*finding.changes[0].old, &*finding.changes[2].old), ("not set", "G1GC"));

@@ -25,10 +25,11 @@ use crate::output::{self, Pace, Stdout};
 use crate::reader::{self, Input, Reader};
 
 /// What waits, their holders and what those were doing are found in.
-const TABLES: [Table; 9] = [
+const TABLES: [Table; 10] = [
     Table::LockWaits,
     Table::JvmPauses,
     Table::ProcessStops,
+    Table::CpuGaps,
     Table::Requests,
     Table::OffCpu,
     Table::Reclaims,

@@ -8,6 +8,7 @@
 use model::{Cause, Confidence, EvidenceKind, HostSample, Nanos, OffCpu, Tid};
 
 use crate::causes::candidate::{CauseCandidate, evidence};
+use crate::causes::host;
 use crate::causes::spec::causes;
 use crate::time::{Span, TimeBudget, TimeSpan, is_most};
 use crate::waits::{OperationWaits, runnable};
@@ -55,7 +56,7 @@ const THREADS_WAITS: &str = "the waits of the thread that was needed (off-cpu, w
 pub(crate) fn run_queue(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
     let key = episode(window, waits.span());
     let own = CauseCandidate::of_waits(Cause::RunQueue, key, waits.best_confidence(), waits);
-    by_quota(window, own, waits.span())
+    with_reason(window, own, waits.span())
 }
 
 /// What a thread waited for in a stretch in which it was needed, as far as nothing else has taken it. Which request it
@@ -89,7 +90,7 @@ fn of_interval(
     let thread = window.name(interval.tid, &interval.thread);
     let seen = evidence(EvidenceKind::OffCpu, &span, text).of_thread(interval.tid, &thread);
     let own = CauseCandidate::new(Cause::RunQueue, episode(window, span), confidence, time).with([seen]);
-    by_quota(window, own, span)
+    with_reason(window, own, span)
 }
 
 /// What is left of a stretch, where other threads of the broker that serve requests had no CPU for most of it: a lock
@@ -149,15 +150,20 @@ fn episode(window: &Window, span: TimeSpan) -> i64 {
     window.troubles.began(Trouble::NoCpu, span).unwrap_or(span.start).0
 }
 
-/// The same, where the quota was why: by the time.
-fn by_quota(window: &Window, own: CauseCandidate, span: TimeSpan) -> CauseCandidate {
-    let Some(throttled) = throttled_samples(window, span, own.time, stood_still) else { return own };
+/// The same, where it is known why there was no CPU: the hypervisor had it, or the quota had run out. By the time.
+fn with_reason(window: &Window, own: CauseCandidate, span: TimeSpan) -> CauseCandidate {
+    let stolen = host::stolen_meanwhile(window, span, own.time);
+    let throttled = || {
+        let throttled = throttled_samples(window, span, own.time, stood_still)?;
+        Some(CauseCandidate { confidence: Confidence::Strong, ..throttled })
+    };
+    let Some(why) = stolen.or_else(throttled) else { return own };
     CauseCandidate {
-        cause: throttled.cause,
-        chain: throttled.chain,
-        root: throttled.root,
-        confidence: own.confidence.min(Confidence::Strong),
-        evidence: [own.evidence, throttled.evidence].concat(),
+        cause: why.cause,
+        chain: why.chain,
+        root: why.root,
+        confidence: own.confidence.min(why.confidence),
+        evidence: [own.evidence, why.evidence].concat(),
         ..own
     }
 }

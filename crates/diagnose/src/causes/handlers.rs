@@ -11,7 +11,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Tid};
 
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into};
 use crate::causes::spec::causes;
-use crate::causes::{blocked, cpu, lock_chain, memory, protocol};
+use crate::causes::{blocked, cpu, host, lock_chain, memory, protocol};
 use crate::joins::JoinStats;
 use crate::locks::LockContention;
 use crate::locks::holders::{is_append, is_sync};
@@ -57,6 +57,7 @@ pub(crate) fn starved_threads(
     }
     for (tid, span) in needed_threads(course, wanted_from) {
         findings.extend(memory::reclaim_of_thread(course.window, tid, span, free));
+        findings.extend(host::stolen_from_thread(course.window, tid, span, free));
         findings.extend(cpu::runnable_thread(course.window, tid, span, free));
     }
     findings

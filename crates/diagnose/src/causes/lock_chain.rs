@@ -7,7 +7,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOpKind, Nanos, Tid, W
 
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::spec::causes;
-use crate::causes::{blocked, cpu, memory, operation, stops, waker};
+use crate::causes::{blocked, cpu, host, memory, operation, stops, waker};
 use crate::locks::LockContention;
 use crate::locks::holders::{Holder, is_append};
 use crate::time::{Span, TimeBudget, TimeSpan};
@@ -103,6 +103,7 @@ fn explain(
     }
     let mut pid = 0;
     let mut findings = stops::explain_first(window, pid, span, free);
+    findings.extend(host::stolen_from_thread(window, tid, span, free));
     let ops = window.file_ops.of(&tid);
     // A fault may lie within another operation, which tells it too.
     let (faults, calls): (Vec<_>, Vec<_>) =

@@ -249,7 +249,7 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
     let muted = window.connection_busy(request, span);
     let fits = request.request_bytes <= TAKEN_UNREAD_BYTES;
     let mut free = TimeBudget::new(span);
-    let mut found = if fits { Vec::new() } else { stops::explain_arrival(window, span, &mut free) };
+    let mut found = stops::explain_arrival(window, !fits, span, &mut free);
     if muted > Nanos::ZERO {
         // What was ahead of it stood still too, and tells it.
         found.clear();

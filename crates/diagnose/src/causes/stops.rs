@@ -6,10 +6,12 @@
 use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Pid, ProcessStop, StopKind};
 
 use crate::causes::candidate::{CauseCandidate, evidence};
+use crate::causes::host;
 use crate::causes::jvm::{self, PauseGroup};
 use crate::causes::spec::{causes, change};
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::window::Window;
+use crate::window::cpu_gaps::HostPause;
 
 causes! {
     ProcessStopped: Root in Threads, changed in Os {
@@ -33,6 +35,8 @@ causes! {
 /// A time in which no thread of a process ran.
 #[derive(Debug)]
 pub(crate) enum Standstill<'w> {
+    /// The whole machine was.
+    Host(&'w HostPause),
     /// Something outside had stopped it.
     Process(&'w ProcessStop),
     /// The JVM had.
@@ -42,6 +46,7 @@ pub(crate) enum Standstill<'w> {
 impl Span for Standstill<'_> {
     fn span(&self) -> TimeSpan {
         match self {
+            Self::Host(pause) => pause.span(),
             Self::Process(stop) => stop.span(),
             Self::Jvm(pause) => pause.span(),
         }
@@ -52,6 +57,7 @@ impl Standstill<'_> {
     /// What it was, in words.
     pub(crate) fn described(&self) -> String {
         match self {
+            Self::Host(pause) => host::describe(pause),
             Self::Process(stop) => describe(stop),
             Self::Jvm(pause) => pause.described(),
         }
@@ -60,6 +66,7 @@ impl Standstill<'_> {
     /// What it says of so much of a request's time.
     fn finding(&self, window: &Window, time: Nanos) -> CauseCandidate {
         match self {
+            Self::Host(pause) => host::finding(window, pause, time),
             Self::Process(stop) => {
                 let key = format!("{}:{}", stop.pid, stop.start.0);
                 CauseCandidate::new(Cause::ProcessStopped, key, Confidence::Exact, time).with([seen(stop)])
@@ -69,11 +76,11 @@ impl Standstill<'_> {
     }
 }
 
-/// The times within a stretch in which no thread of a process ran, those first that it was stopped from outside; 0 for any
-/// process. They may overlap.
+/// The times within a stretch in which no thread of a process ran, those first that the machine or it was stopped from outside;
+/// 0 for any process. They may overlap.
 pub(crate) fn standstills(window: &Window, pid: Pid, span: TimeSpan) -> Vec<Standstill<'_>> {
     let pauses = jvm::pauses(window, pid, span).into_iter().map(Standstill::Jvm);
-    of_process(window, pid, span).chain(pauses).collect()
+    from_outside(window, pid, span).chain(pauses).collect()
 }
 
 /// What they explain of a stretch, as far as nothing else has taken it.
@@ -93,17 +100,26 @@ pub(crate) fn explain_first(
     span: TimeSpan,
     free: &mut TimeBudget,
 ) -> Vec<CauseCandidate> {
-    explain_by(window, of_process(window, pid, span), span, free)
+    explain_by(window, from_outside(window, pid, span), span, free)
 }
 
-/// The same of the arrival of a request that was too large to come while nobody read: the client may have been slow as well.
-/// What the JVM's pauses have of it is taken and not explained.
-pub(crate) fn explain_arrival(window: &Window, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
-    let mut found = explain_first(window, 0, span, free);
-    for stop in &mut found {
-        stop.confidence = Confidence::Strong;
+/// The same of the arrival of a request: the client may have been slow as well. Nothing comes to a paused machine, and
+/// `too_large` says whether it was too large to come while nobody read. What the JVM's pauses have of it is taken then and not
+/// explained.
+pub(crate) fn explain_arrival(
+    window: &Window,
+    too_large: bool,
+    span: TimeSpan,
+    free: &mut TimeBudget,
+) -> Vec<CauseCandidate> {
+    let mut found = host::explain(window, span, free);
+    if too_large {
+        found.extend(explain_first(window, 0, span, free));
+        free.take_all(jvm::pauses(window, 0, span).iter().map(Span::span));
     }
-    free.take_all(jvm::pauses(window, 0, span).iter().map(Span::span));
+    for stop in &mut found {
+        stop.confidence = stop.confidence.min(Confidence::Strong);
+    }
     found
 }
 
@@ -120,9 +136,10 @@ fn explain_by<'w>(
     found.collect()
 }
 
-fn of_process(window: &Window, pid: Pid, span: TimeSpan) -> impl Iterator<Item = Standstill<'_>> {
+fn from_outside(window: &Window, pid: Pid, span: TimeSpan) -> impl Iterator<Item = Standstill<'_>> {
     let stops = window.stops.overlapping(span);
-    stops.filter(move |stop| pid == 0 || stop.pid == pid).map(Standstill::Process)
+    let stops = stops.filter(move |stop| pid == 0 || stop.pid == pid).map(Standstill::Process);
+    host::pauses(window, span).map(Standstill::Host).chain(stops)
 }
 
 fn seen(stop: &ProcessStop) -> Evidence {

@@ -36,6 +36,8 @@ pub(crate) enum Trouble {
     DirtyThrottling,
     /// Threads have no CPU.
     NoCpu,
+    /// CPUs are the hypervisor's.
+    Steal,
     /// A cgroup is out of its CPU quota.
     OutOfQuota,
     /// A device is slow.

@@ -1,9 +1,10 @@
 //! Files, devices, journals, threads, the JVM, the host, and what was lost.
 
 use model::{
-    BlockIo, BrokerChange, BrokerState, Device, Direction, DirtyThrottle, Event, FileKind, FileOp,
-    FileOpKind, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, Lock, LockKind, LockSource,
-    LockWait, Loss, LossKind, Nanos, OffCpu, ProcessStop, StopKind, TcpEvent, TcpEventKind, TlsTraffic,
+    BlockIo, BrokerChange, BrokerState, CpuGap, CpuGapKind, Device, Direction, DirtyThrottle, Event,
+    FileKind, FileOp, FileOpKind, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, Lock,
+    LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, ProcessStop, StopKind, TcpEvent,
+    TcpEventKind, TlsTraffic,
 };
 
 use super::broker::{append, commit, device, off_cpu, op, text};
@@ -174,6 +175,27 @@ fn stops_of_the_process_are_told_by_what_stopped_it() {
     assert_eq!(told.of_series("process_stops_total{kind=\"signal\"}"), 2.0);
     assert_eq!(told.of_series("process_stop_seconds_total{kind=\"signal\"}"), 0.5);
     assert_eq!(told.of_series("process_stops_total{kind=\"tracer\"}"), 0.0);
+}
+
+#[test]
+fn cpus_that_were_away_are_told_by_how_it_shows() {
+    let gap = |kind, length: i64, stolen| {
+        Event::CpuGap(Box::new(CpuGap {
+            start: ms(1_000),
+            end: ms(1_000 + length),
+            kind,
+            cpu: 1,
+            cpus: 2,
+            stolen: ms(stolen),
+            tid: None,
+            thread: text(""),
+        }))
+    };
+    let told =
+        told([gap(CpuGapKind::Gap, 400, 0), gap(CpuGapKind::Gap, 100, 90), gap(CpuGapKind::Steal, 20, 5)]);
+    assert_eq!(told.of_series("cpu_gaps_total{kind=\"gap\"}"), 2.0);
+    assert_eq!(told.of_series("cpu_gap_seconds_total{kind=\"gap\"}"), 0.5);
+    assert_eq!(told.of_series("cpu_gap_seconds_total{kind=\"steal\"}"), 0.005);
 }
 
 fn sample(scope: HostScope, name: &str, metric: &str, value: f64) -> Event {

@@ -47,6 +47,7 @@ enum event_kind {
 	EVENT_KERNEL_WAIT = 24,
 	EVENT_WAKER_STACK = 25,
 	EVENT_PROCESS_STOP = 26,
+	EVENT_CPU_GAP = 27,
 };
 
 /* The operations on files: model::FileOpKind says which system calls each one is. */
@@ -403,6 +404,23 @@ struct process_stop_event {
 	__u8 reserved[3];
 };
 
+/* A CPU was taken away from this machine. */
+struct cpu_gap_event {
+	__u32 kind;
+	__u32 cpu;
+	/* the clock's interrupts before and after; for less than a gap, those between which steal time was counted */
+	__u64 start_ns;
+	__u64 end_ns;
+	/* steal time that was counted meanwhile */
+	__u64 stolen_ns;
+	/* the thread that was on the CPU in a gap; 0 if none */
+	__u32 tid;
+	char comm[TASK_COMM_LEN];
+	/* no interrupt came for long, and the CPU did not run */
+	__u8 gap;
+	__u8 reserved[3];
+};
+
 /* A file system's own thread waited long: it delays all that wait for what it does. */
 struct kernel_wait_event {
 	__u32 kind;
@@ -500,6 +518,7 @@ struct records {
 	struct waker_stack_event waker_stack;
 	struct kernel_wait_event kernel_wait;
 	struct process_stop_event process_stop;
+	struct cpu_gap_event cpu_gap;
 	enum event_kind event_kind;
 	enum file_op file_operation;
 	enum tcp_trouble trouble;

@@ -142,6 +142,11 @@ struct cfs_rq {
 	struct rq *rq;
 };
 
+/* By enum cpu_usage_stat, below. */
+struct kernel_cpustat {
+	__u64 cpustat[8];
+};
+
 struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
@@ -324,6 +329,19 @@ struct request___with_disk {
 };
 
 #pragma clang attribute pop
+
+/* include/linux/kernel_stat.h: what a CPU's time went to, in nanoseconds; in the same places since 2.6 */
+enum cpu_usage_stat {
+	CPUTIME_USER = 0,
+	CPUTIME_NICE,
+	CPUTIME_SYSTEM,
+	CPUTIME_SOFTIRQ,
+	CPUTIME_IRQ,
+	CPUTIME_IDLE,
+	CPUTIME_IOWAIT,
+	CPUTIME_STEAL,
+	CPU_TIMES,
+};
 
 /* include/linux/blk_types.h: the operations' numbers are old, the flags' places move and are relocated */
 #define REQ_OP_MASK 0xff

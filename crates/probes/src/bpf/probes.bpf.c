@@ -5,6 +5,7 @@
  */
 #include "block.bpf.c"
 #include "calls.bpf.c"
+#include "cpus.bpf.c"
 #include "filesystems.bpf.c"
 #include "journal.bpf.c"
 #include "memory.bpf.c"

@@ -2,8 +2,8 @@
 
 mod sockets;
 
-use model::Event::{DirtyThrottle, JournalCommit, KernelSpan, OffCpu, ProcessStop, Reclaim};
-use model::{ClockOffset, FileOpKind, Nanos, SpanSource, StopKind};
+use model::Event::{CpuGap, DirtyThrottle, JournalCommit, KernelSpan, OffCpu, ProcessStop, Reclaim};
+use model::{ClockOffset, CpuGapKind, FileOpKind, Nanos, SpanSource, StopKind};
 
 use super::{Decoder, Decoding, file_system_function};
 use crate::event::{BlockFile, Event, FileOp, FilePath, PathArgument};
@@ -118,6 +118,29 @@ fn a_stop_of_the_process() {
     assert_eq!((stop(&record(0, 1)), stop(&record(4, 1))), (None, None));
     for length in 0..whole.len() {
         assert_eq!(stop(&whole[..length]), None, "{length} bytes");
+    }
+}
+
+#[test]
+fn a_cpu_that_was_taken_away() {
+    let record = |tid: u32, is_gap: u8| {
+        let head = Bytes::default().u32(27).u32(3).u64(1_000).u64(401_000).u64(390_000).u32(tid);
+        head.text("data-plane-kafk", 16).u8(is_gap).u8(0).u16(0).0
+    };
+    let mut decoder = decoder(None).of_cpus(4);
+    let mut gap = |bytes: &[u8]| match decode(&mut decoder, bytes) {
+        Some(Event::Row(CpuGap(gap))) => Some(*gap),
+        _ => None,
+    };
+    let whole = record(7, 1);
+    let taken = gap(&whole).unwrap();
+    assert_eq!((taken.start, taken.end, taken.stolen), (Nanos(1_000), Nanos(401_000), Nanos(390_000)));
+    assert_eq!((taken.kind, taken.cpu, taken.cpus), (CpuGapKind::Gap, 3, 4));
+    assert_eq!((taken.tid, &*taken.thread), (Some(7), "data-plane-kafk"));
+    let idle = gap(&record(0, 0)).unwrap();
+    assert_eq!((idle.kind, idle.tid, &*idle.thread), (CpuGapKind::Steal, None, ""));
+    for length in 0..whole.len() {
+        assert_eq!(gap(&whole[..length]), None, "{length} bytes");
     }
 }
 

@@ -50,6 +50,11 @@ pub(super) fn survey(bpf_refused: Option<&str>) -> Functions {
     Functions { refused: storage.and_then(|()| try_hook(&kernel)).err(), known }
 }
 
+/// Whether the kernel's BTF has a variable.
+pub(super) fn has_variable(name: &str) -> bool {
+    Btf::of_kernel().is_some_and(|kernel| kernel.number_of(name, sys::BTF_KIND_VAR).is_some())
+}
+
 fn try_hook(kernel: &Btf) -> Result<(), String> {
     let function =
         kernel.function(HARMLESS).ok_or_else(|| format!("{HARMLESS} is not in the kernel's BTF"))?;
@@ -116,9 +121,14 @@ impl Btf {
 
     /// The number of a function's type.
     fn function(&self, name: &str) -> Option<u32> {
+        self.number_of(name, sys::BTF_KIND_FUNC)
+    }
+
+    /// The number of what has that name and kind.
+    fn number_of(&self, name: &str, kind: u32) -> Option<u32> {
         let name = CString::new(name).ok()?;
         // SAFETY: the BTF is valid for as long as this value, the name NUL-terminated.
-        let found = unsafe { sys::btf__find_by_name_kind(self.0, name.as_ptr(), sys::BTF_KIND_FUNC) };
+        let found = unsafe { sys::btf__find_by_name_kind(self.0, name.as_ptr(), kind) };
         u32::try_from(found).ok()
     }
 

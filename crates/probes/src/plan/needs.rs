@@ -81,6 +81,9 @@ fn meets(need: Need, facts: &Facts) -> Result<(), State> {
             "this kernel's BPF programs cannot find the file mapped at an address",
             "Linux 5.17 or newer",
         )),
+        (Need::CpuTimes, _) if !facts.cpu_times => Err(hopeless(
+            "the kernel's BTF does not say where it counts the time of each CPU (kernel_cpustat)",
+        )),
         (Need::TickRate, _) if facts.hz.is_none() => Err(missing(
             "the kernel's HZ, in which jbd2 counts, is unknown",
             "make /boot/config-$(uname -r) readable",
@@ -96,7 +99,13 @@ fn meets(need: Need, facts: &Facts) -> Result<(), State> {
             _ => Ok(()),
         },
         (
-            Need::Process | Need::KernelThreads | Need::Btf | Need::Symbols | Need::FindVma | Need::TickRate,
+            Need::Process
+            | Need::KernelThreads
+            | Need::Btf
+            | Need::Symbols
+            | Need::FindVma
+            | Need::CpuTimes
+            | Need::TickRate,
             _,
         ) => Ok(()),
     }

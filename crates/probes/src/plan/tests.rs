@@ -26,6 +26,7 @@ fn able() -> Facts {
         ring_buffer: true,
         btf: true,
         find_vma: true,
+        cpu_times: true,
         capabilities: Capabilities(u64::MAX),
         lockdown: Lockdown::Integrity,
         pid_namespace: PidNamespace::Root,
@@ -115,6 +116,7 @@ fn without_btf_the_journal_and_the_disk_remain() {
             Purpose::MmapFaults,
             Purpose::Wakeups,
             Purpose::ProcessStops,
+            Purpose::CpuGaps,
             Purpose::KernelStacks,
             Purpose::JournalHandles,
             Purpose::BlockQueue,
@@ -180,7 +182,7 @@ fn without_tracefs_what_has_types_remains_and_the_remedy_is_to_mount_it() {
     facts.tracefs = Tracefs::Missing("EPERM".to_owned());
     facts.tracepoints.clear();
     let used: Vec<_> = Plan::choose(&facts).used().map(|hook| hook.purpose).collect();
-    assert_eq!(used, [Purpose::BlockIo, Purpose::BlockQueue]);
+    assert_eq!(used, [Purpose::CpuGaps, Purpose::BlockIo, Purpose::BlockQueue]);
     let (why, remedy) = why(&facts, Purpose::JournalCommits);
     assert!(why.contains("EPERM"), "{why}");
     assert!(remedy.unwrap().starts_with("mount -t tracefs"));
@@ -266,6 +268,7 @@ fn small_things_missing_take_little_away() {
     );
     assert_eq!(lost_by(|facts| facts.hz = None), [Purpose::CommitPhases]);
     assert_eq!(lost_by(|facts| facts.find_vma = false), [Purpose::MappedSyncs]);
+    assert_eq!(lost_by(|facts| facts.cpu_times = false), [Purpose::CpuGaps]);
     assert_eq!(lost_by(|facts| facts.lockdown = Lockdown::Unknown), []);
 }
 
@@ -385,6 +388,7 @@ fn a_refused_program_takes_its_own_purpose_away_and_what_builds_on_it() {
     assert_eq!(refuse("run_stats"), [Purpose::CommitPhases]);
     assert_eq!(refuse("sched_waking"), [Purpose::Wakeups, Purpose::ProcessStops, Purpose::FutexWaits]);
     assert!(refuse("sched_switch").contains(&Purpose::KernelStacks));
+    assert_eq!(refuse("cpu_tick"), [Purpose::CpuGaps]);
     assert_eq!(refuse("no_such_program"), []);
     let plan = Plan::choose(&able()).without("run_stats", "R2 unbounded");
     let hook = plan.hooks.iter().find(|hook| hook.purpose == Purpose::CommitPhases).unwrap();

@@ -4,7 +4,6 @@
 //! too. What runs with interrupts off, as the scheduler itself, is counted where they are on again: a thread that runs for
 //! microseconds at a time is given a little less than it takes.
 
-use std::fs;
 use std::mem::offset_of;
 
 use libbpf_rs::{Link, Object, ProgramMut, libbpf_sys};
@@ -101,13 +100,12 @@ pub(super) fn sees_calls() -> bool {
 
 /// Has the program run so many times a second on each CPU that is online now.
 pub(super) fn attach_clock(program: &ProgramMut<'_>, hz: u32) -> Result<Vec<Link>, Error> {
-    let cpus = fs::read_to_string("/sys/devices/system/cpu/online").map_err(Error::Sampling)?;
     let attach_one = |cpu| {
         let event = perf_event::cpu_clock(cpu, period_ns(hz)).map_err(Error::Sampling)?;
         let name = || program.name().to_string_lossy().into_owned();
         perf_event::attach(program, event).map_err(|source| Error::Attach { program: name(), source })
     };
-    listed(&cpus).map(attach_one).collect()
+    perf_event::online_cpus().map_err(Error::Sampling)?.into_iter().map(attach_one).collect()
 }
 
 /// The time between two samples of a CPU.
@@ -115,25 +113,9 @@ pub(super) fn period_ns(hz: u32) -> u64 {
     1_000_000_000 / u64::from(hz.max(1))
 }
 
-/// The kernel's lists of CPUs: `0-3,8`.
-fn listed(cpus: &str) -> impl Iterator<Item = i32> + '_ {
-    cpus.trim().split(',').flat_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let numbers = first.parse::<i32>().ok().zip(last.parse::<i32>().ok());
-        numbers.map(|(first, last)| first..=last).into_iter().flatten()
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{listed, period_ns};
-
-    #[test]
-    fn cpus_are_listed_as_the_kernel_lists_them() {
-        assert_eq!(listed("0-3,8\n").collect::<Vec<_>>(), [0, 1, 2, 3, 8]);
-        assert_eq!(listed("0\n").collect::<Vec<_>>(), [0]);
-        assert_eq!(listed("\n").count(), 0);
-    }
+    use super::period_ns;
 
     #[test]
     fn a_clock_of_no_ticks_ticks_once_a_second() {

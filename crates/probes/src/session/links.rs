@@ -110,6 +110,20 @@ pub(super) fn attach_point(object: &Object, point: &Point) -> Result<Link, Error
     link.map_err(|error| Error::Refused { program: (*program).to_owned(), why: error.to_string() })
 }
 
+/// The period of the clock on each CPU; `cpus.bpf.c` has it too.
+const TICK_NS: u64 = 10_000_000;
+
+/// To a clock on each of these CPUs. A user who may load programs may still not have clocks (`kernel.perf_event_paranoid`).
+pub(super) fn attach_clock(object: &Object, name: &str, cpus: &[i32]) -> Result<Vec<Link>, Error> {
+    let program = bpf::program(object, name)?;
+    let refused = |why: String| Error::Refused { program: name.to_owned(), why };
+    let attach_one = |&cpu: &i32| {
+        let clock = perf_event::cpu_clock(cpu, TICK_NS).map_err(|error| refused(error.to_string()))?;
+        perf_event::attach(&program, clock).map_err(|error| refused(error.to_string()))
+    };
+    cpus.iter().map(attach_one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;

@@ -100,6 +100,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         any_tls_traffic().prop_map(Event::TlsTraffic),
         any_partition_state().prop_map(Event::PartitionState),
         any_process_stop().prop_map(|row| Event::ProcessStop(Box::new(row))),
+        any_cpu_gap().prop_map(|row| Event::CpuGap(Box::new(row))),
         any_host_sample().prop_map(|row| Event::HostSample(Box::new(row))),
         any_cpu_sample().prop_map(|row| Event::CpuSample(Box::new(row))),
         any_lock_wait().prop_map(|row| Event::LockWait(Box::new(row))),
@@ -342,6 +343,15 @@ prop_compose! {
         by_tid in option::of(any::<u32>()), by in text(), threads in any::<u32>(),
     ) -> ProcessStop {
         ProcessStop { start, end, pid, kind, by_tid, by, threads }
+    }
+}
+
+prop_compose! {
+    fn any_cpu_gap()(
+        start in time(), end in time(), kind in proptest::sample::select(CpuGapKind::ALL.to_vec()), cpu in any::<u32>(),
+        cpus in any::<u32>(), stolen in time(), tid in option::of(any::<u32>()), thread in text(),
+    ) -> CpuGap {
+        CpuGap { start, end, kind, cpu, cpus, stolen, tid, thread }
     }
 }
 

@@ -144,6 +144,8 @@ pub const METRICS: &[Metric] = &[
     metric(Host, "interrupt_cpu_ratio", Rate(Wide), &[("stat 5+6", TICK_S)], "CPU time in interrupts"),
     metric(Host, "iowait_cpu_ratio", Rate(Wide), &[("stat 4", TICK_S)], "idle CPU time while a thread waits for I/O (iowait)"),
     metric(Host, "steal_cpu_ratio", Rate(Wide), &[("stat 7", TICK_S)], "CPU time that the hypervisor gave to other guests (steal)"),
+    metric(Host, "suspended_ratio", Own, &[], "time for which the machine was suspended and its clock stood still: how much further CLOCK_BOOTTIME went than CLOCK_MONOTONIC"),
+    metric(Host, "rtc_ahead_seconds", Own, &[], "how much further the hardware clock had gone than the machine's, looked at once a minute: its hypervisor had stopped its clocks, or somebody set the hardware clock"),
     metric(Host, "pressure_cpu_some_ratio", Rate(Wide), &[("pressure/cpu some", 1e-6)], "share of time in which some task waited for a CPU"),
     metric(Host, "pressure_cpu_full_ratio", Rate(Wide), &[("pressure/cpu full", 1e-6)], "share of time in which all tasks waited for a CPU"),
     metric(Host, "pressure_memory_some_ratio", Rate(Wide), &[("pressure/memory some", 1e-6)], "share of time in which some task waited for memory"),

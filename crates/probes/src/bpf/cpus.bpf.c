@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * CPUs that somebody outside takes away from this machine: a hypervisor that runs others on them, or none of its guest's at
+ * all. A clock interrupts each CPU, idle ones too (perf_swevent_hrtimer, kernel/events/core.c). Its interrupt comes late where
+ * the CPU did not run, and at once when it runs again: what is current then was on the CPU.
+ *
+ * It is also skipped while a program or a look into a map is under way on the CPU (bpf_prog_active, kernel/events/core.c), and
+ * comes late where interrupts are off. The kernel counts a CPU's time by its own ticks, one by one: where it counted about as
+ * much as has passed, the CPU ran.
+ */
+#pragma once
+#include "state.h"
+
+/* The clock's period, as user space sets it (session/links.rs). */
+#define TICK_NS 10000000
+/* Two interrupts in a row did not come. */
+#define MIN_GAP_NS (3 * TICK_NS)
+/* Less steal time between two interrupts slows nobody much: a tenth. */
+#define MIN_STOLEN_NS (TICK_NS / 10)
+
+extern const struct kernel_cpustat kernel_cpustat __ksym __weak;
+
+struct cpu_watch {
+	/* the last interrupt, and the one before */
+	__u64 at_ns;
+	__u64 before_ns;
+	/* what had been counted then: time at work, and stolen time */
+	__u64 worked_ns;
+	__u64 stolen_ns;
+	/* steal time before a gap that is not reported yet: it is counted at the kernel's next tick only */
+	__u64 stolen_before_ns;
+	struct cpu_gap_event gap;
+};
+
+BPF_MAP(cpu_watches, PERCPU_ARRAY, __u32, struct cpu_watch, 1);
+
+static __always_inline void report_gap(struct cpu_watch *watch, __u64 stolen_ns)
+{
+	watch->gap.stolen_ns = stolen_ns - watch->stolen_before_ns;
+	emit(&watch->gap, sizeof(watch->gap));
+	watch->gap.gap = 0;
+}
+
+static __always_inline void begin_gap(struct cpu_watch *watch, __u64 now)
+{
+	watch->stolen_before_ns = watch->stolen_ns;
+	watch->gap.kind = EVENT_CPU_GAP;
+	watch->gap.cpu = bpf_get_smp_processor_id();
+	watch->gap.start_ns = watch->at_ns;
+	watch->gap.end_ns = now;
+	watch->gap.tid = current_ids() ? visible_tid() : 0;
+	bpf_get_current_comm(watch->gap.comm, sizeof(watch->gap.comm));
+	watch->gap.gap = 1;
+}
+
+static __always_inline void report_steal(struct cpu_watch *watch, __u64 now, __u64 stolen_ns)
+{
+	struct cpu_gap_event steal = {
+		.kind = EVENT_CPU_GAP,
+		.cpu = bpf_get_smp_processor_id(),
+		/* the kernel's tick may have been before the last interrupt */
+		.start_ns = watch->before_ns,
+		.end_ns = now,
+		.stolen_ns = stolen_ns,
+	};
+
+	emit(&steal, sizeof(steal));
+}
+
+SEC("perf_event")
+int cpu_tick(void *ctx)
+{
+	__u64 times[CPU_TIMES], now = bpf_ktime_get_ns(), worked_ns, stolen_ns, passed_ns;
+	__u32 zero = 0;
+	struct cpu_watch *watch = bpf_map_lookup_elem(&cpu_watches, &zero);
+	const struct kernel_cpustat *counted;
+
+	if (!watch || !&kernel_cpustat)
+		return 0;
+	counted = bpf_this_cpu_ptr(&kernel_cpustat);
+	if (bpf_probe_read_kernel(times, sizeof(times), &counted->cpustat))
+		return 0;
+	worked_ns = times[CPUTIME_USER] + times[CPUTIME_NICE] + times[CPUTIME_SYSTEM] +
+		    times[CPUTIME_SOFTIRQ] + times[CPUTIME_IRQ];
+	stolen_ns = times[CPUTIME_STEAL];
+	if (watch->at_ns) {
+		passed_ns = now - watch->at_ns;
+		if (watch->gap.gap)
+			report_gap(watch, stolen_ns);
+		else if (passed_ns < MIN_GAP_NS && stolen_ns - watch->stolen_ns >= MIN_STOLEN_NS &&
+			 watch->before_ns)
+			report_steal(watch, now, stolen_ns - watch->stolen_ns);
+		if (passed_ns >= MIN_GAP_NS && (worked_ns - watch->worked_ns) * 2 < passed_ns)
+			begin_gap(watch, now);
+	}
+	watch->before_ns = watch->at_ns;
+	watch->at_ns = now;
+	watch->worked_ns = worked_ns;
+	watch->stolen_ns = stolen_ns;
+	return 0;
+}
