@@ -102,7 +102,7 @@ impl Arrivals {
 
     /// When so much of what was fetched had come that the broker need not wait any longer. If that is not known of
     /// every batch, since when enough of it is known to have been there before the fetch. None if neither is known, or
-    /// if it never was so much.
+    /// if it never was so much. If it brought nothing, since when there was something to bring.
     pub(crate) fn of_fetched(
         &mut self,
         row: &Request,
@@ -110,6 +110,11 @@ impl Arrivals {
         topics: &Topics,
     ) -> Option<Nanos> {
         let enough = u64::try_from(row.min_bytes?).unwrap_or(0).max(1);
+        if fetched.iter().all(|partition| partition.bytes == 0) {
+            // Beyond its quota a client gets an empty response of what was there.
+            let is_in_quota = row.throttle_ms.unwrap_or(0) == 0;
+            return is_in_quota.then(|| self.watermarks.unread_since(row, fetched)).flatten();
+        }
         let came = self.came_with_producers(row, fetched, enough, topics);
         came.or_else(|| self.watermarks.readable_since(row, fetched, enough))
     }

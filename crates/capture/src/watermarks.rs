@@ -103,13 +103,33 @@ impl Watermarks {
         (there >= enough).then_some(since)
     }
 
+    /// Since when it was known that a fetch that came back empty could have read something, if that was before it arrived.
+    /// What it asked for and the response does not mention is as it was (KIP-227).
+    pub(crate) fn unread_since(&mut self, row: &Request, fetched: &[WirePartition]) -> Option<Nanos> {
+        let mut since = None;
+        for asked in &row.partitions {
+            let (topic, offset) = (Topic::of_row(asked), asked.fetch_offset.unwrap_or(i64::MAX));
+            let key = self.key(row.broker, topic, asked.partition);
+            let mark = self.partitions.peek(&key).and_then(|history| history.before(row.arrival_end));
+            let Some(mark) = mark.filter(|mark| offset < mark.offset) else { continue };
+            let of_it = |said: &&WirePartition| {
+                said.partition == asked.partition && Topic::of_wire(&said.topic) == topic
+            };
+            let mut answers = fetched.iter().filter(of_it);
+            if answers.all(|said| said.error_code == NONE && said.high_watermark >= mark.offset) {
+                since = Some(since.map_or(mark.at, |since: Nanos| since.min(mark.at)));
+            }
+        }
+        since
+    }
+
     fn key(&self, broker: SocketAddr, topic: Topic<'_>, partition: i32) -> u64 {
         self.hasher.hash_one((broker, topic, partition))
     }
 }
 
 /// By id where the wire says it: another topic of the same name has another.
-#[derive(Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Topic<'a> {
     Name(&'a str),
     Id([u8; 16]),

@@ -28,7 +28,8 @@ row! {
         /// Fetch: when so much of what it brought was at the broker that `min_bytes` was reached: the last byte of
         /// the produce request that brought it. At most `arrival_end` where the data was there already. If a produce
         /// request was not seen or cannot be told from another: when a response first reported a high watermark above
-        /// the data, if that was before the fetch arrived and enough lay below it; else none.
+        /// the data, if that was before the fetch arrived and enough lay below it; else none. If it brought nothing: the
+        /// same of the offset that it asked for.
         data: Option<Nanos> as "data_ns",
         /// The API key as on the wire, known or not.
         api_key: i16,
@@ -248,6 +249,7 @@ macro_rules! outcome {
             pub fn intended_wait(&self) -> Option<IntendedWait> {
                 match self.api_key {
                     _ if self.failed() => None,
+                    FETCH if self.came_back_empty() && self.data_was_there() => None,
                     JOIN_GROUP | SYNC_GROUP => Some(IntendedWait::Rebalance),
                     FETCH if self.ran_out_of_time() && self.was_patient() => Some(IntendedWait::LongPoll),
                     FETCH | SHARE_FETCH if self.came_back_empty() && self.was_patient() => {
@@ -259,6 +261,11 @@ macro_rules! outcome {
 
             fn came_back_empty(&self) -> bool {
                 self.partitions.iter().all(|partition| partition.bytes == 0)
+            }
+
+            /// Whether the broker had the data when it came.
+            fn data_was_there(&self) -> bool {
+                self.data.is_some_and(|data| data <= self.arrival_end)
             }
 
             /// Whether it brought less than it wanted, because the time was over that it gave the broker.
@@ -338,6 +345,9 @@ mod tests {
             "there was time left, so it was answered for another reason"
         );
         assert_eq!(little(900, 10).intended_wait(), None);
+        let there = |ms| Request { data: Some(Nanos(ms)), partitions: vec![brought(0, 0)], ..waited(503) };
+        assert_eq!(there(1_000).intended_wait(), None, "what it asked for was there");
+        assert_eq!(there(1_001).intended_wait(), Some(IntendedWait::LongPoll));
         assert_eq!(request(0, Vec::new()).intended_wait(), None);
         assert_eq!(request(11, Vec::new()).intended_wait(), Some(IntendedWait::Rebalance));
     }

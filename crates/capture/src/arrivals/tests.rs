@@ -251,6 +251,26 @@ fn what_lay_below_an_earlier_watermark_was_there() {
 }
 
 #[test]
+fn what_came_back_empty_from_below_an_earlier_watermark_was_there() {
+    // It asks for offset 40.
+    let empty = |isolation, watermark| fetched_late(1, isolation, watermark, &[]);
+    assert_eq!(empty(0, (0, 60)), Some(110));
+    assert_eq!(empty(0, (0, 50)), Some(110));
+    assert_eq!(empty(0, (0, 49)), None, "the log was cut");
+    assert_eq!(empty(0, (6, 60)), None);
+    assert_eq!(empty(1, (0, 60)), None, "it may have waited for a commit");
+    for (known, throttle_ms, expected) in [(41, 0, Some(110)), (40, 0, None), (41, 7, None)] {
+        let mut scene = Scene::new();
+        let earlier = fetched_below(1, "t", [(0, known), (0, 0)], [&[], &[]]);
+        scene.producer.ask(90, &fetch(1, "t", 1, 0)).answer(110, &earlier);
+        let mut late = fetched_below(2, "t", [(0, 60), (0, 0)], [&[], &[]]);
+        late[8..12].copy_from_slice(&i32::to_be_bytes(throttle_ms));
+        scene.consumer.ask(200, &fetch(2, "t", 1, 0)).answer(900, &late);
+        assert_eq!(scene.data().pop().flatten(), expected, "below {known}, throttled for {throttle_ms} ms");
+    }
+}
+
+#[test]
 fn only_bytes_below_the_watermark_count() {
     let [two, five] = batches();
     let (one, both) = (two.len() as i32, (two.len() + five.len()) as i32);
