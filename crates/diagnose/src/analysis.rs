@@ -23,6 +23,7 @@ use crate::causes::{
     waker,
 };
 use crate::joins::{AppendJoin, JoinStats};
+use crate::stages::response::UnseenFollowers;
 use crate::stages::{Breakdown, waiting};
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::LockHold;
@@ -36,6 +37,8 @@ pub(crate) struct Analysis {
     own: Arc<RequestAnalysis>,
     /// What those ahead of it explain.
     behind: Vec<Attribution>,
+    /// When one of those may have waited for followers that are not seen, and it behind that one.
+    unseen_ahead: Option<UnseenFollowers>,
 }
 
 /// Where the time of one answered request went and why.
@@ -47,27 +50,36 @@ pub(crate) fn judge(
 ) -> Analysis {
     let own = known.of(request, || analyse_alone(window, request, appends));
     let complete = TimeSpan::new(request.arrival_end, request.arrival_end + own.waited);
-    let mut behind = Vec::new();
+    let (mut behind, mut unseen_ahead) = (Vec::new(), None);
     for stretch in own.unread.into_iter().chain([complete]) {
-        let served = |ahead: &Request, since| causes_since(window, known, ahead, since);
+        let served = |ahead: &Request, since| {
+            let of_ahead = known_of(window, known, ahead);
+            let unseen = of_ahead.unseen_followers.iter().map(|unseen| unseen.within(stretch));
+            unseen_ahead = unseen.chain(unseen_ahead.take()).max_by_key(|unseen| unseen.span.length());
+            causes_since(window, &of_ahead, ahead, since)
+        };
         behind.extend(head_of_line::attribute(window, request, stretch, served));
     }
-    Analysis { own, behind }
+    Analysis { own, behind, unseen_ahead }
+}
+
+/// What is known of one that others wait behind.
+fn known_of(window: &Window, known: &mut AnalysisCache, request: &Request) -> Arc<RequestAnalysis> {
+    let joined = || joins::joins(window, request, &mut JoinStats::default());
+    known.of(request, || analyse_alone(window, request, &joined()))
 }
 
 /// What explains the time of one that others wait behind, from a moment on at which it was served.
 fn causes_since(
     window: &Window,
-    known: &mut AnalysisCache,
+    own: &RequestAnalysis,
     request: &Request,
     since: Nanos,
 ) -> Vec<Arc<CauseCandidate>> {
-    let joined = || joins::joins(window, request, &mut JoinStats::default());
-    let own = known.of(request, || analyse_alone(window, request, &joined()));
     if stages::served_from(request).is_none_or(|from| from >= since) {
         return own.served.clone();
     }
-    let appends = joined();
+    let appends = joins::joins(window, request, &mut JoinStats::default());
     let Some(course) = stages::stages_of(window, request, &appends) else { return Vec::new() };
     causes_while_served(&course, since, &own.awaited)
 }
@@ -93,7 +105,7 @@ fn analyse_alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> 
 /// What explains most of another request's time, where that is known; requests ahead of it are not followed.
 pub(crate) fn cause_of(window: &Window, request: &Request) -> Option<CauseCandidate> {
     let own = Arc::new(analyse_alone(window, request, &[]));
-    Analysis { own, behind: Vec::new() }.principal().map(Attribution::told)
+    Analysis { own, behind: Vec::new(), unseen_ahead: None }.principal().map(Attribution::told)
 }
 
 impl Analysis {
@@ -126,7 +138,7 @@ impl Analysis {
             .overlapping(request.span())
             .map(|loss| Arc::from(format!("{} {} ({})", loss.count, loss.kind.as_str(), loss.detail)))
             .collect();
-        let own = Arc::clone(&self.own);
+        let (own, unseen_ahead) = (Arc::clone(&self.own), self.unseen_ahead.clone());
         let principal = self.principal().map(Attribution::told);
         let finding = principal.unwrap_or_else(|| unexplained(window, request, appends));
         let confidence =
@@ -148,7 +160,8 @@ impl Analysis {
             doubts: own
                 .unseen_followers
                 .iter()
-                .filter_map(|waited| why_not::of_followers(request, waited))
+                .filter_map(|waited| why_not::of_followers(request, waited, "it"))
+                .chain(unseen_ahead.and_then(|waited| why_not::of_followers(request, &waited, AHEAD)))
                 .collect(),
         }
     }
@@ -174,6 +187,8 @@ fn unexplained(window: &Window, request: &Request, appends: &[AppendJoin]) -> Ca
     CauseCandidate::alone(Cause::Unobserved, Confidence::Weak, Nanos::ZERO).with(seen)
 }
 
+/// Who may have waited, in a doubt.
+const AHEAD: &str = "a request ahead of it on its connection";
 /// Shorter waits for a thread are not looked into.
 const MIN_WAIT: Nanos = Nanos::from_millis(1);
 /// Who hands on a response right after something else was held up by that.
@@ -293,8 +308,9 @@ impl StageCauses<'_> {
         }
     }
 
-    /// Until others had it.
+    /// Until others had it, or tiered storage had delivered what it asked for.
     fn remote(&mut self) {
+        self.findings.extend(remote_tier::of_request(self.course, &mut self.free));
         let Some(remote) = &self.course.remote else { return };
         let window = self.window;
         let cause_of = |request: &Request| cause_of(window, request);
@@ -334,10 +350,12 @@ impl StageCauses<'_> {
         findings.extend(protocol::recompression(course, free));
         findings.extend(protocol::down_conversion(course, span, free));
         findings.extend(network::slow_departure(course, free));
-        findings.extend(cpu::out_of_quota(window, span, free));
-        findings.extend(memory::reclaim_of_others(window, span, free));
-        findings.extend(cpu::starved_others(window, span, free));
-        findings.extend(host::stolen_from_others(window, span, free));
+        // By the time only: nothing is said of a wait for followers that are not seen.
+        let seen = span.until(course.unseen_followers.as_ref().map_or(span.end, |unseen| unseen.span.start));
+        findings.extend(cpu::out_of_quota(window, seen, free));
+        findings.extend(memory::reclaim_of_others(window, seen, free));
+        findings.extend(cpu::starved_others(window, seen, free));
+        findings.extend(host::stolen_from_others(window, seen, free));
     }
 
     /// Where threads that it needed waited, of what nothing else explains.
@@ -353,7 +371,6 @@ impl StageCauses<'_> {
             let time = free.take(span);
             findings.extend(lock_chain::scaled(handlers::taker_blocked(window, tid, span), time));
         }
-        findings.extend(remote_tier::of_request(course, free));
     }
 
     /// What `find` says of a long stretch in which it waited for others.

@@ -57,8 +57,8 @@ pub fn doubts(verdict: &Verdict, watched: &Coverage) -> Vec<Doubt> {
     doubts
 }
 
-/// That nobody saw whether a request waited for followers, where that may be a tenth of its time.
-pub(crate) fn of_followers(request: &Request, waited: &UnseenFollowers) -> Option<Doubt> {
+/// That nobody saw whether a request, or `who` it waited behind, waited for followers, where that may be a tenth of its time.
+pub(crate) fn of_followers(request: &Request, waited: &UnseenFollowers, who: &str) -> Option<Doubt> {
     let partition = waited.partition.as_ref().map_or("a partition".to_owned(), ToString::to_string);
     let replicas = match waited.replicas {
         Some(replicas) => format!("it has {replicas} replicas"),
@@ -68,7 +68,7 @@ pub(crate) fn of_followers(request: &Request, waited: &UnseenFollowers) -> Optio
     (time.0 > request.latency()?.0 / SHARE_OF_LATENCY).then(|| Doubt {
         stage: Stage::Unobserved,
         time,
-        what: format!("whether it waited for followers of {partition}: no fetch of theirs was seen, and {replicas}"),
+        what: format!("whether {who} waited for followers of {partition}: no fetch of theirs was seen, and {replicas}"),
         tells: "the listener that brokers use among themselves: --port if it is another one; if it is TLS, a plaintext \
                 one, or a recording of each follower"
             .to_owned(),

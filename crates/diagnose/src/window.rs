@@ -112,7 +112,7 @@ pub(crate) struct Window {
     pub(crate) ios: Timelines<DeviceNumber, BlockIo>,
     connections: Timelines<Connection, Arc<Request>>,
     pub(crate) sockets: Sockets,
-    /// Calls of remote-log readers on their own connections.
+    /// Calls of remote-log readers on their own connections, and their reads of files.
     pub(crate) tier_calls: Timelines<Tid, TierCall>,
     pub(crate) followers: Followers,
     pub(crate) replicas: Replicas,
@@ -140,6 +140,9 @@ impl Window {
         let op = Arc::new(op);
         self.kept += 1;
         self.file_ops.insert(&op.tid, Arc::clone(&op));
+        if let Some(call) = TierCall::of_file(&op) {
+            self.tier_calls.insert(&op.tid, call);
+        }
         let (FileKind::Log, FileOpKind::Write, Some(partition)) = (op.kind, op.op, &op.topic_partition)
         else {
             return;
@@ -217,7 +220,7 @@ impl Window {
     pub(crate) fn socket_op(&mut self, op: &SocketOp) {
         self.kept += 1;
         self.sockets.push(op);
-        if let Some(call) = TierCall::of(op) {
+        if let Some(call) = TierCall::of_socket(op) {
             self.tier_calls.insert(&op.tid, call);
         }
     }

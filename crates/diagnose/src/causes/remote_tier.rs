@@ -1,32 +1,42 @@
 //! Tiered storage (KIP-405): `remote-tier-read`.
 //!
 //! A fetch of records that are in remote storage only is handed to a thread of the pool `remote-log-reader`, which reads
-//! them over connections of the broker's own; when it has them, the fetch is answered (`RemoteLogReader`,
-//! `DelayedRemoteFetch`). Nothing on the wire says which fetch a thread reads for. So one reader must fit alone: it read
-//! at least as many bytes as the fetch brought, all after the fetch had come, and the answer followed at once.
+//! them over connections of the broker's own, or from files where the storage is a mounted file system; when it has them,
+//! the fetch is answered (`RemoteLogReader`, `DelayedRemoteFetch`). Nothing on the wire says which fetch a thread reads for.
+//! So one reader must fit alone: it read at least as many bytes as the fetch brought, all after the fetch had come, and the
+//! answer followed at once. Where several fit, those are left out that were at a read when the fetch came: that was for
+//! another, which the broker may have given up.
+//!
+//! The broker waits `remote.fetch.max.wait.ms` for a reader, and then answers without records, though they are there. The
+//! reader goes on: then the readers must have been at it for most of the time.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use model::api_key::FETCH;
-use model::{Cause, Confidence, EvidenceKind, Nanos, SocketOp, SocketOpKind, Tid};
+use model::{Cause, Confidence, EvidenceKind, FileOp, Nanos, SocketOp, SocketOpKind, Tid};
 
+use crate::causes::blocked::behind_each;
 use crate::causes::candidate::{CauseCandidate, evidence};
+use crate::causes::lock_chain;
 use crate::causes::spec::causes;
 use crate::stages::Breakdown;
+use crate::stages::response::is_read;
 use crate::time::{Span, TimeBudget, TimeSpan};
+use crate::window::Window;
 use crate::window::timeline::Timeline;
 
 causes! {
-    RemoteTierRead: Root in Reads {
+    RemoteTierRead: Link in Reads {
         event: "slow read{s} of tiered storage",
-        needs: "a fetch whose data was there when it came, and one remote-log-reader thread that read at least as many bytes from a peer after that, the last right before the answer; never exact",
-        root_evidence: &[EvidenceKind::Network],
+        needs: "a fetch whose data was there when it came, and one remote-log-reader thread that read at least as many bytes from a peer or from files after that, the last right before the answer; for an answer without records, such threads that read for most of the time; never exact",
+        root_evidence: &[EvidenceKind::Network, EvidenceKind::FileOp],
         advice: &[
-            "the fetch waited for the remote storage of tiered segments: look at the peer that is named, its latency and the network to it",
+            "the fetch waited for the remote storage of tiered segments: look at the peer or the file that is named, its latency and the way to it",
             "keep what consumers lag behind on the broker: local.retention.ms and local.retention.bytes of the topic; remote.log.reader.threads if reads queue for a thread",
         ],
-        source: "KIP-405; Kafka's documentation, broker configuration: remote.log.reader.threads",
+        source: "KIP-405; Kafka's documentation, broker configuration: remote.log.reader.threads, remote.fetch.max.wait.ms",
     }
 }
 
@@ -36,27 +46,72 @@ const READERS: &str = "remote-log-read";
 const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
 const RIGHT_AFTER_SHARE: i64 = 50;
 
-/// A call of a remote-log reader on one of its connections.
+/// Where a reader read.
+#[derive(Debug)]
+enum TierSource {
+    Peer(SocketAddr),
+    File(Arc<str>),
+}
+
+impl TierSource {
+    /// Whether both are one storage: all files are.
+    fn is_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Peer(one), Self::Peer(other)) => one == other,
+            (one, other) => one.is_files() && other.is_files(),
+        }
+    }
+
+    fn is_files(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
+    fn evidence_kind(&self) -> EvidenceKind {
+        if self.is_files() { EvidenceKind::FileOp } else { EvidenceKind::Network }
+    }
+}
+
+impl fmt::Display for TierSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Peer(peer) => peer.fmt(f),
+            Self::File(file) => file.fmt(f),
+        }
+    }
+}
+
+/// A call of a remote-log reader on one of its connections, or its read of a file.
 #[derive(Debug)]
 pub(crate) struct TierCall {
     span: TimeSpan,
     tid: Tid,
     thread: Arc<str>,
-    peer: SocketAddr,
+    source: TierSource,
     /// None were read by a write.
     read_bytes: u64,
 }
 
 impl TierCall {
     /// Of a socket operation, if a remote-log reader made it.
-    pub(crate) fn of(op: &SocketOp) -> Option<Self> {
+    pub(crate) fn of_socket(op: &SocketOp) -> Option<Self> {
         let read_bytes = op.bytes.filter(|_| op.op == SocketOpKind::Read).unwrap_or_default();
         op.thread.starts_with(READERS).then(|| Self {
             span: TimeSpan::new(op.start, op.end),
             tid: op.tid,
             thread: Arc::clone(&op.thread),
-            peer: op.remote,
+            source: TierSource::Peer(op.remote),
             read_bytes,
+        })
+    }
+
+    /// Of a file operation, if a remote-log reader read there.
+    pub(crate) fn of_file(op: &FileOp) -> Option<Self> {
+        (is_read(op.op) && op.thread.starts_with(READERS)).then(|| Self {
+            span: op.span(),
+            tid: op.tid,
+            thread: Arc::clone(&op.thread),
+            source: TierSource::File(Arc::clone(&op.file)),
+            read_bytes: op.bytes.unwrap_or_default(),
         })
     }
 }
@@ -67,22 +122,26 @@ impl Span for TierCall {
     }
 }
 
-/// What a reader did for a fetch: from its first call on the peer's connections to its last read.
+/// What a reader did for a fetch: from its first call on what it read from to its last read.
 struct TierRead<'w> {
     last: &'w TierCall,
     span: TimeSpan,
     bytes: u64,
+    /// Whether the thread was at something else when the fetch came.
+    was_busy: bool,
 }
 
 impl<'w> TierRead<'w> {
-    /// What a thread read within a stretch, from the peer from which it read last.
+    /// What a thread read within a stretch, from where it read last.
     fn of(calls: &'w Timeline<TierCall>, within: TimeSpan) -> Option<Self> {
         let whole = |call: &&TierCall| call.span.start >= within.start && call.span.end <= within.end;
         let last = calls.overlapping(within).filter(whole).filter(|call| call.read_bytes > 0).last()?;
-        let same = || calls.overlapping(within).filter(whole).filter(|call| call.peer == last.peer);
+        let same =
+            || calls.overlapping(within).filter(whole).filter(|call| call.source.is_with(&last.source));
         let start = same().map(|call| call.span.start).min()?;
         let bytes = same().map(|call| call.read_bytes).sum();
-        Some(Self { last, span: TimeSpan::new(start, last.span.end), bytes })
+        let was_busy = calls.overlapping(within).any(|call| call.span.start < within.start);
+        Some(Self { last, span: TimeSpan::new(start, last.span.end), bytes, was_busy })
     }
 
     /// Whether it is what a fetch waited for that brought so much, and was under way for so long.
@@ -92,27 +151,84 @@ impl<'w> TierRead<'w> {
     }
 }
 
-/// The read of remote storage that a fetch waited for, as far as nothing else has taken the time.
-pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
-    let (window, request) = (course.window, course.request);
+/// The read of remote storage that a fetch waited for, with what held that up where it was of files; as far as nothing
+/// else has taken the time.
+pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
+    let request = course.request;
     let was_there = request.data.is_some_and(|data| data <= request.arrival_end);
+    let (Some(read), Some(answer)) = (course.read, course.answer) else { return Vec::new() };
     if request.api_key != FETCH || !was_there {
-        return None;
+        return Vec::new();
     }
-    let within = TimeSpan::new(course.read?.end, course.answer?.start);
+    let within = TimeSpan::new(read.end, answer.start);
     let brought = request.partitions.iter().map(|partition| u64::from(partition.bytes)).sum();
+    let found = match brought {
+        0 => unfinished(course.window, within, free),
+        _ => finished(course.window, within, brought, free),
+    };
+    found.unwrap_or_default()
+}
+
+/// What one reader read that fits alone.
+fn finished(
+    window: &Window,
+    within: TimeSpan,
+    brought: u64,
+    free: &mut TimeBudget,
+) -> Option<Vec<CauseCandidate>> {
     let reads = window.tier_calls.all().filter_map(|calls| TierRead::of(calls, within));
-    let mut fitting = reads.filter(|read| read.fits(brought, within));
-    let read = fitting.next().filter(|_| fitting.next().is_none())?;
-    let time = free.take_any(read.span)?;
-    let TierRead { last, span, bytes } = read;
-    let thread = window.name(last.tid, &last.thread);
+    let mut fitting: Vec<TierRead<'_>> = reads.filter(|read| read.fits(brought, within)).collect();
+    if fitting.len() > 1 {
+        fitting.retain(|read| !read.was_busy);
+    }
+    let [TierRead { last, span, bytes, .. }] = fitting.as_slice() else { return None };
     let text = format!(
-        "{thread} read {bytes} bytes from {} in {}, the last of them {} before the response",
-        last.peer,
+        "read {bytes} bytes from {} in {}, the last of them {} before the response",
+        last.source,
         span.length(),
         within.end - span.end
     );
-    let seen = evidence(EvidenceKind::Network, &span, text).of_thread(last.tid, &thread);
-    Some(CauseCandidate::new(Cause::RemoteTierRead, last.peer, Confidence::Strong, time).with([seen]))
+    let time = free.take_any(*span)?;
+    Some(named(window, last, (*span, time), Confidence::Strong, &text))
+}
+
+/// What readers read all the time, of which the broker did not wait for the end. Which of several it was for is not known.
+fn unfinished(window: &Window, within: TimeSpan, free: &mut TimeBudget) -> Option<Vec<CauseCandidate>> {
+    let readers: Vec<(Nanos, &TierCall)> =
+        window.tier_calls.all().filter_map(|calls| longest_at_it(calls, within)).collect();
+    let (_, last) = readers.iter().max_by_key(|(time, call)| (*time, call.tid))?;
+    let spans = || window.tier_calls.all().flat_map(|calls| calls.overlapping(within)).map(|call| call.span);
+    let all = TimeBudget::new(within).take_all(spans());
+    if !within.is_most(all) {
+        return None;
+    }
+    let confidence = if readers.len() == 1 { Confidence::Strong } else { Confidence::Weak };
+    let text = format!("was reading {} when the broker answered without records", last.source);
+    let time = free.take_all(spans());
+    (time > Nanos::ZERO).then(|| named(window, last, (within, time), confidence, &text))
+}
+
+/// For how long a reader was at it in a stretch, and its last call there.
+fn longest_at_it(calls: &Timeline<TierCall>, within: TimeSpan) -> Option<(Nanos, &TierCall)> {
+    let last = calls.overlapping(within).last()?;
+    Some((TimeBudget::new(within).take_all(calls.overlapping(within).map(Span::span)), last))
+}
+
+/// A reader's work in a stretch, of which so much is the fetch's time.
+fn named(
+    window: &Window,
+    last: &TierCall,
+    (span, time): (TimeSpan, Nanos),
+    confidence: Confidence,
+    text: &str,
+) -> Vec<CauseCandidate> {
+    let thread = window.name(last.tid, &last.thread);
+    let seen = evidence(last.source.evidence_kind(), &span, format!("{thread} {text}"));
+    let seen = seen.of_thread(last.tid, &thread);
+    let own = CauseCandidate::new(Cause::RemoteTierRead, &last.source, confidence, time).with([seen]);
+    if last.source.is_files() {
+        behind_each(&own, lock_chain::of_thread(window, last.tid, span, &mut vec![last.tid]))
+    } else {
+        vec![own]
+    }
 }

@@ -41,6 +41,14 @@ pub(crate) struct UnseenFollowers {
     pub(crate) replicas: Option<u32>,
 }
 
+impl UnseenFollowers {
+    /// The part of it in a stretch.
+    pub(crate) fn within(&self, stretch: TimeSpan) -> Self {
+        let TimeSpan { start, end } = self.span.within(stretch);
+        Self { span: TimeSpan::new(start, end.max(start)), ..self.clone() }
+    }
+}
+
 impl Breakdown<'_> {
     /// From the last append to the response.
     pub(super) fn after_local(&mut self, local_end: Nanos) {

@@ -1,9 +1,12 @@
-//! Reads of tiered storage: fetches that waited for a remote-log reader, told by its connections.
+//! Reads of tiered storage: fetches that waited for a remote-log reader, told by its connections or its files.
 
-use model::{Cause, Confidence, Event, Nanos, Request, SocketOp, SocketOpKind, Verdict};
+use model::{
+    Cause, Confidence, Event, FileKind, FileOp, FileOpKind, Nanos, Partition, Request, SocketOp,
+    SocketOpKind, Verdict,
+};
 
 use super::stages::{fetch, numbered, read, socket_op, us, write};
-use super::{asked, ms, run};
+use super::{append, asked, io, ms, off_cpu, op, run};
 
 const PEER: &str = "10.9.9.9:443";
 const WANTED: u64 = 498;
@@ -79,4 +82,111 @@ fn of_two_readers_that_fit_none_is_chosen_and_a_fetch_that_may_have_waited_is_no
     assert_eq!(fetched_with(None, one_reader()), None);
     let late = fetched_with(Some(ms(600)), one_reader()).map(|verdict| verdict.cause);
     assert_ne!(late, Some(Cause::RemoteTierRead));
+}
+
+/// The read of a file on a mounted storage by a remote-log reader.
+fn file_read(tid: u32, start: i64, end: i64, bytes: u64) -> FileOp {
+    FileOp {
+        op: FileOpKind::Read,
+        thread: "remote-log-read".into(),
+        bytes: Some(bytes),
+        disk_bytes: Some(bytes),
+        file: "tier/topicF-6/00000000000000000000-id.log".into(),
+        kind: FileKind::Other,
+        topic_partition: None,
+        batch: None,
+        journal_transaction: None,
+        ..append(tid, 6, ms(start), ms(end), 0)
+    }
+}
+
+/// A cold page that the device took long to read.
+fn slow_file_read(tid: u32, start: i64, end: i64, bytes: u64) -> Vec<Event> {
+    const COLD: &str =
+        "ksys_read;vfs_read;ext4_file_read_iter;filemap_read;folio_wait_bit_common;io_schedule;schedule";
+    vec![
+        off_cpu(tid, ms(start), ms(end), COLD),
+        io(start, end),
+        op(file_read(tid, start - 1, end + 1, bytes)),
+    ]
+}
+
+#[test]
+fn a_storage_of_files_is_named_with_the_device_behind_it() {
+    let verdict =
+        fetched([vec![op(file_read(50, 20, 21, 10))], slow_file_read(50, 40, 690, WANTED)].concat());
+    assert_eq!(verdict.chain, [Cause::RemoteTierRead, Cause::SlowDevice]);
+    assert_eq!(verdict.confidence, Confidence::Strong);
+    assert!(verdict.root.starts_with("slow-device:loop0:"), "{}", verdict.root);
+    assert_eq!(
+        verdict.evidence[0].text,
+        "remote-log-read read 508 bytes from tier/topicF-6/00000000000000000000-id.log in 671 ms, the last of them 8.9 ms \
+         before the response"
+    );
+    assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
+}
+
+#[test]
+fn a_read_of_a_file_of_which_nothing_is_known_is_the_root() {
+    let verdict = fetched(vec![op(file_read(50, 20, 691, WANTED))]);
+    assert_eq!(&*verdict.root, "remote-tier-read:tier/topicF-6/00000000000000000000-id.log");
+    assert_eq!(fetched(vec![op(file_read(50, 20, 691, WANTED - 1))]).cause, Cause::Unobserved);
+    let other = FileOp { thread: "kafka-scheduler".into(), ..file_read(50, 20, 691, WANTED) };
+    assert_eq!(fetched(vec![op(other)]).cause, Cause::Unobserved);
+    let copied = FileOp { op: FileOpKind::Write, ..file_read(50, 20, 691, WANTED) };
+    assert_eq!(fetched(vec![op(copied)]).cause, Cause::Unobserved);
+}
+
+#[test]
+fn who_was_at_a_read_when_the_fetch_came_reads_for_another() {
+    let earlier = |from| vec![op(file_read(50, from, 100, 17)), op(file_read(50, 100, 691, WANTED))];
+    let own = || slow_file_read(51, 40, 690, WANTED);
+    let verdict = fetched([earlier(-90), own()].concat());
+    assert_eq!((verdict.chain[0], verdict.evidence[0].tid), (Cause::RemoteTierRead, Some(51)));
+    assert_eq!(fetched([earlier(20), own()].concat()).cause, Cause::Unobserved, "either may be it");
+    assert_eq!(fetched(earlier(-90)).cause, Cause::RemoteTierRead, "it goes on with what waits");
+}
+
+#[test]
+fn a_network_thread_that_served_others_meanwhile_is_not_what_the_fetch_waited_for() {
+    let busy = || {
+        let other = numbered(Request { correlation_id: 9, client: "10.0.0.9:1".parse().unwrap(), ..fetch() });
+        vec![write(&other, ms(10), us(699_800))]
+    };
+    assert_eq!(fetched(busy()).cause, Cause::NetworkThreadsBusy);
+    assert_eq!(fetched([busy(), one_reader()].concat()).cause, Cause::RemoteTierRead);
+    let late = gave_up(Some(ms(-20)), [busy(), slow_file_read(50, 20, 900, 4_096)].concat()).unwrap();
+    assert_eq!(late.chain, [Cause::RemoteTierRead, Cause::SlowDevice]);
+}
+
+/// The same fetch, answered without records.
+fn gave_up(data: Option<Nanos>, readers: Vec<Event>) -> Option<Verdict> {
+    let nothing = Partition { bytes: 0, batches: Vec::new(), ..fetch().partitions.remove(0) };
+    let ours = Request { data, max_wait_ms: Some(700), partitions: vec![nothing], ..fetch() };
+    let ours = numbered(ours);
+    let own = [read(&ours, us(100), us(200)), write(&ours, us(699_900), us(699_990)), asked(ours)];
+    run(readers.into_iter().chain(own)).0.pop()
+}
+
+#[test]
+fn an_answer_without_records_for_which_the_storage_was_too_slow_is_named() {
+    let there = Some(ms(-20));
+    let verdict = gave_up(there, slow_file_read(50, 20, 900, 4_096)).unwrap();
+    assert_eq!(verdict.chain, [Cause::RemoteTierRead, Cause::SlowDevice]);
+    assert_eq!(verdict.confidence, Confidence::Strong);
+    assert!(verdict.evidence[0].text.ends_with("-id.log when the broker answered without records"));
+    let peer = gave_up(there, vec![call(50, 20, 900, PEER, 300)]).unwrap();
+    assert_eq!(&*peer.root, "remote-tier-read:10.9.9.9:443");
+    // It had begun for another, and others read too.
+    let both = [slow_file_read(50, -400, 300, 9), slow_file_read(51, 250, 900, 9)].concat();
+    let both = gave_up(there, both).unwrap();
+    assert_eq!((both.chain[0], both.confidence), (Cause::RemoteTierRead, Confidence::Weak));
+    let short = gave_up(there, slow_file_read(50, 20, 300, 4_096)).unwrap();
+    assert_eq!(short.cause, Cause::Unobserved);
+}
+
+#[test]
+fn a_fetch_that_waited_for_data_is_a_long_poll_whoever_reads() {
+    assert_eq!(gave_up(None, slow_file_read(50, 20, 900, 4_096)), None);
+    assert_eq!(gave_up(Some(ms(600)), slow_file_read(50, 20, 900, 4_096)), None);
 }

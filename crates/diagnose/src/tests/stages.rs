@@ -264,6 +264,41 @@ fn what_the_answering_thread_did_is_not_blamed_while_followers_may_have_been_wai
     assert_eq!((unseen.cause, unseen.stages.of(Stage::Unobserved)), (Cause::Unobserved, ms(420)));
 }
 
+#[test]
+fn what_others_lacked_is_not_blamed_while_followers_may_have_been_waited_for() {
+    let starved = || {
+        let Event::OffCpu(mut away) = off_cpu(9, ms(1_181), ms(1_599), "") else { unreachable!() };
+        away.preempted = true;
+        Event::OffCpu(away)
+    };
+    let cause = |count| acknowledged_at(1_600, vec![replicas(6, count), starved()]).cause;
+    assert_eq!([cause(1), cause(3)], [Cause::RunQueue, Cause::Unobserved]);
+}
+
+#[test]
+fn who_waits_behind_one_that_may_have_waited_for_followers_is_told_so() {
+    let (mut ours, mut events) = all_stages();
+    ours.acks = Some(-1);
+    (ours.response, ours.end) = (Some(ms(1_600)), Some(ms(1_600)));
+    let behind = Request {
+        client: ours.client,
+        head_of_line: Some(ms(585)),
+        sequence: None,
+        response_sequence: None,
+        ..request(2, 5, 1_015, 1_605, 2)
+    };
+    events.truncate(4);
+    events.extend([replicas(6, 3), write(&ours, ms(1_600), us(1_600_100)), asked(ours), asked(behind)]);
+    let (verdicts, _) = run(events);
+    let verdict = verdicts.iter().find(|verdict| verdict.request.correlation_id == 2).unwrap();
+    assert_eq!((verdict.cause, verdict.doubts.len()), (Cause::Unobserved, 1));
+    let what = &verdict.doubts[0].what;
+    assert!(
+        what.starts_with("whether a request ahead of it on its connection waited for followers of topicF-6:")
+    );
+    assert_eq!(verdict.doubts[0].time, ms(420));
+}
+
 /// A fetch that was kept from 0 to 700 ms.
 pub(super) fn fetch() -> Request {
     let mut fetch = numbered(request(1, 6, 0, 700, 0));
