@@ -300,6 +300,56 @@ fn properties(number: u8) -> Vec<(String, String)> {
     own.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
+/// The port that brokers use among themselves where they speak TLS.
+const TLS_PORT: u16 = 9094;
+/// Of what protects an experiment's keys from nobody.
+const STORE_PASSWORD: &str = "brokerscope-lab";
+
+/// Makes a key that every broker of a cluster has and trusts, if it is not in the directory yet.
+///
+/// # Errors
+/// Where `keytool` cannot.
+pub(crate) fn make_keystore(directory: &Path) -> Result<PathBuf> {
+    let keystore = directory.join("keystore.p12");
+    if !keystore.exists() {
+        let mut command = Command::new("keytool");
+        command.args(["-genkeypair", "-alias", "broker", "-keyalg", "EC", "-groupname", "secp256r1"]);
+        command.args(["-dname", "CN=lab", "-validity", "7", "-storetype", "PKCS12"]);
+        command.args(["-storepass", STORE_PASSWORD, "-keystore"]).arg(&keystore);
+        process::output(&mut command)?;
+    }
+    Ok(keystore)
+}
+
+/// Has a broker of a cluster speak TLS with the others, on a listener that clients do not use.
+pub(crate) fn replicate_over_tls(options: &mut BrokerOptions, number: u8, keystore: &Path) {
+    options.properties.extend(tls_properties(number, keystore));
+}
+
+fn tls_properties(number: u8, keystore: &Path) -> Vec<(String, String)> {
+    let own = Network::address(number);
+    let advertised = format!("PLAINTEXT://{own}:{PORT},REPLICATION://{own}:{TLS_PORT}");
+    let controller = format!(",CONTROLLER://{own}:{CONTROLLER_PORT}");
+    let listeners = format!("{advertised}{}", if number == LEADER { &*controller } else { "" });
+    let keystore = keystore.to_string_lossy();
+    let protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,REPLICATION:SSL";
+    let all = [
+        ("listeners", &*listeners),
+        ("advertised.listeners", &*advertised),
+        ("listener.security.protocol.map", protocols),
+        ("inter.broker.listener.name", "REPLICATION"),
+        ("ssl.keystore.location", &*keystore),
+        ("ssl.keystore.password", STORE_PASSWORD),
+        ("ssl.keystore.type", "PKCS12"),
+        ("ssl.truststore.location", &*keystore),
+        ("ssl.truststore.password", STORE_PASSWORD),
+        ("ssl.truststore.type", "PKCS12"),
+        // The certificate names nobody.
+        ("ssl.endpoint.identification.algorithm", ""),
+    ];
+    all.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
 #[cfg(test)]
 mod greeting_tests {
     use std::net::TcpListener;
@@ -345,5 +395,17 @@ mod cluster_tests {
         assert_eq!(of(3, "process.roles"), "broker");
         assert_eq!(of(1, "controller.quorum.voters"), of(3, "controller.quorum.voters"));
         assert_eq!(of(2, "listeners"), "PLAINTEXT://198.18.0.2:9092");
+    }
+
+    #[test]
+    fn over_tls_clients_keep_their_listener() {
+        let of = |number, key: &str| {
+            let found = tls_properties(number, Path::new("/k")).into_iter().find(|(name, _)| name == key);
+            found.map(|(_, value)| value).unwrap()
+        };
+        let clients = "PLAINTEXT://198.18.0.2:9092,REPLICATION://198.18.0.2:9094";
+        assert_eq!([of(2, "listeners"), of(2, "advertised.listeners")], [clients, clients]);
+        assert!(of(1, "listeners").ends_with(",CONTROLLER://198.18.0.1:9093"));
+        assert!(!of(1, "advertised.listeners").contains("CONTROLLER"));
     }
 }

@@ -12,10 +12,12 @@ mod jvm;
 mod matrix;
 mod network;
 mod plan;
+mod replication;
 mod result;
 mod score;
 mod stops;
 mod test_bed;
+mod tiered;
 pub(crate) use matrix::Form;
 
 use std::os::unix::fs::symlink;
@@ -52,7 +54,7 @@ const SHORT: [&str; 12] = [
 ];
 
 /// Every fault, in the order of the matrix.
-const ALL: [&Fault; 28] = [
+const ALL: [&Fault; 30] = [
     &disk::JOURNAL_STALL,
     &disk::SLOW_DEVICE,
     &disk::DIRTY_THROTTLING,
@@ -60,9 +62,11 @@ const ALL: [&Fault; 28] = [
     &disk::ROLL_FSYNC,
     &disk::LOCK_CONTENTION,
     &disk::COLD_READS,
+    &tiered::TIERED_READ,
     &broker::HANDLERS_BUSY,
     &broker::NETWORK_THREADS_BUSY,
     &network::FOLLOWER_DELAY,
+    &replication::TLS_REPLICATION,
     &jvm::GC_PAUSE,
     &jvm::TIME_TO_SAFEPOINT,
     &jvm::JAVA_LOCK,

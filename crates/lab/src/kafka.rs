@@ -17,6 +17,10 @@ pub const OLD_VERSION: &str = "3.9.1";
 /// Kafka 4 needs Java 17 (KIP-1013).
 const OLDEST_JAVA: u32 = 17;
 const POM: &str = include_str!("../kafka/pom.xml");
+const TIER_POM: &str = include_str!("../kafka/tier.xml");
+/// SHA-256 of the jar that `TIER_POM` names, of the versions that experiments run.
+const TIER_JARS: [(&str, &str); 1] =
+    [(DEFAULT_VERSION, "4e082beea53b5a0ccd0864a53034d45abdb6f617481e3118a576cd4d65f1ea94")];
 
 /// One version of Kafka, ready to run.
 #[derive(Clone, Debug)]
@@ -73,6 +77,31 @@ impl Kafka {
     pub(crate) fn tool(&self, main_class: &str) -> Command {
         let arguments = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=ERROR"];
         self.command(&arguments.map(str::to_owned), main_class)
+    }
+}
+
+/// The jar that has `LocalTieredStorage`, with which Kafka's own tests try tiered storage; fetched if it is not in the
+/// cache.
+///
+/// # Errors
+/// As [`Kafka::prepare`]; [`Error::Unusable`] where it is another jar than was pinned.
+pub(crate) fn tier_jar(version: &str) -> Result<PathBuf> {
+    let pinned = TIER_JARS.iter().find(|(known, _)| *known == version).map(|(_, hash)| hash);
+    let pinned = pinned
+        .ok_or_else(|| Error::Unusable(format!("no jar of tiered storage is pinned for Kafka {version}")))?;
+    let jars = Jars {
+        name: &format!("Kafka's storage tests {version}"),
+        directory: &format!("kafka-tier-{version}"),
+        pom: TIER_POM,
+        arguments: &[format!("-Dkafka.version={version}")],
+        size: "about 1 MB",
+    };
+    let jar = jars.prepare()?.join(format!("kafka-storage-{version}-test.jar"));
+    let sum = process::output(Command::new("sha256sum").arg(&jar))?;
+    if sum.starts_with(pinned) {
+        Ok(jar)
+    } else {
+        Err(Error::Unusable(format!("not the jar that was pinned: {sum}")))
     }
 }
 

@@ -95,7 +95,7 @@ const TAIL_BYTES: u64 = 2_000;
 const REMEDIES: &[(&[&str], &str)] = &[
     (&["java"], "install a JDK, 17 or newer (Debian: apt-get install openjdk-17-jdk-headless)"),
     (
-        &["javac", "jar", "jcmd"],
+        &["javac", "jar", "jcmd", "keytool"],
         "install a JDK, not only its runtime (Debian: apt-get install openjdk-17-jdk-headless)",
     ),
     (&["mvn"], "install Maven (Debian: apt-get install maven)"),

@@ -189,7 +189,7 @@ const SLOW_CLIENT: &str = "far-away";
 const PIECES: u32 = 12;
 
 /// Sends requests piece by piece until it is over; returns how many.
-fn trickle_until(
+pub(super) fn trickle_until(
     mut connection: Connection,
     time: Duration,
     mut rng: Rng,
@@ -311,13 +311,13 @@ pub(super) const FOLLOWER_DELAY: Fault = Fault {
 };
 
 /// Next to nothing passes; what waits is not lost, so that TCP goes on as soon as the limit is gone.
-const THIN: Limit = Limit { rate_kbit: 64, burst_bytes: 2_000, queue_bytes: 4 << 20 };
+pub(super) const THIN: Limit = Limit { rate_kbit: 64, burst_bytes: 2_000, queue_bytes: 4 << 20 };
 
 /// A halted process; goes on when dropped.
-struct StoppedProcess(u32);
+pub(super) struct StoppedProcess(u32);
 
 impl StoppedProcess {
-    fn new(pid: u32) -> Result<Self> {
+    pub(super) fn new(pid: u32) -> Result<Self> {
         send(pid, Signal::STOP).map(|()| Self(pid))
     }
 }

@@ -355,6 +355,9 @@ pub(super) struct Truth {
     pub(super) causes: Vec<String>,
     /// Names that are right wherever they are in the chain, where what was injected is not the root itself.
     pub(super) through: Vec<String>,
+    /// What a doubt that the verdict leaves has to speak of; empty is any verdict, with doubts or without.
+    #[serde(default)]
+    pub(super) doubt: String,
     /// Whether it also lengthens what the JVM pauses for, so that it stays a true cause of a request that lay in a stop.
     #[serde(default, alias = "slows_stops")]
     pub(super) slows_pauses: bool,
@@ -380,6 +383,11 @@ impl Truth {
     /// Names that are right wherever they are in the chain.
     pub(super) fn through(self, names: &[&str]) -> Self {
         Self { through: names.iter().map(|&name| name.to_owned()).collect(), ..self }
+    }
+
+    /// The same, where the verdict says as well what was not seen.
+    pub(super) fn because(self, doubt: &str) -> Self {
+        Self { doubt: doubt.to_owned(), ..self }
     }
 
     /// The same of what also lengthens the JVM's pauses, or is one.

@@ -153,6 +153,14 @@ struct Verdict {
     cause: String,
     chain: Vec<String>,
     confidence: String,
+    /// What was not seen of it.
+    #[serde(default)]
+    why_not: Option<Vec<Doubt>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Doubt {
+    what: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -297,13 +305,21 @@ impl Verdict {
     fn judge(&self, truth: &Truth, threshold_ns: i64, observed: &[Observation]) -> Judgement {
         if self.names_unobserved_pause(observed) {
             Judgement::Wrong
-        } else if truth.allows(&self.cause, &self.chain) && self.leaves_room(truth, threshold_ns, observed) {
+        } else if truth.allows(&self.cause, &self.chain)
+            && self.doubts(&truth.doubt)
+            && self.leaves_room(truth, threshold_ns, observed)
+        {
             Judgement::Injected
         } else if self.is_observed(observed) {
             Judgement::Observed
         } else {
             Judgement::Wrong
         }
+    }
+
+    /// Whether it leaves a doubt that speaks of this, if that is anything.
+    fn doubts(&self, of: &str) -> bool {
+        of.is_empty() || self.why_not.iter().flatten().any(|doubt| doubt.what.contains(of))
     }
 
     /// Whether was observed independently what it names for at least half of its time.
@@ -487,7 +503,7 @@ mod verdict_tests {
             api: "PRODUCE".to_owned(),
         };
         let (cause, chain) = (cause.to_owned(), vec![cause.to_owned()]);
-        Verdict { request, cause, chain, confidence: EXACT.to_owned() }
+        Verdict { request, cause, chain, confidence: EXACT.to_owned(), why_not: None }
     }
 
     fn collection(begin: i64, end: i64, reached_after: i64) -> Vec<Observation> {
@@ -505,6 +521,20 @@ mod verdict_tests {
         assert_eq!(worth("slow-device", &[]), Judgement::Wrong);
         assert_eq!(worth("unobserved", &[]), Judgement::Wrong);
         assert_eq!(worth("gc-pause", &[]), Judgement::Wrong);
+    }
+
+    #[test]
+    fn what_is_not_seen_must_be_said() {
+        let truth = Truth::of(&["unobserved"]).because("followers");
+        let silent = said("unobserved", 0, 100);
+        assert_eq!(silent.judge(&truth, 50 * MS, &[]), Judgement::Wrong);
+        let why_not = Some(vec![Doubt { what: "whether it waited for followers of orders-1".to_owned() }]);
+        let open = Verdict { why_not, ..silent };
+        assert_eq!(open.judge(&truth, 50 * MS, &[]), Judgement::Injected);
+        assert_eq!(
+            Verdict { cause: "run-queue".to_owned(), ..open }.judge(&truth, 50 * MS, &[]),
+            Judgement::Wrong
+        );
     }
 
     #[test]
