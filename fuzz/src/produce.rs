@@ -75,7 +75,7 @@ fn stream_request(body: &[u8], version: i16) -> Option<Vec<Partition>> {
 
 fn stream_response(body: &[u8], version: i16) -> Option<Vec<Partition>> {
     let frame = bodies::response(ApiKey::PRODUCE, version, body, |_| Vec::new());
-    let ResponseBody::Produce { partitions, .. } = frame.body else { return None };
+    let ResponseBody::Produce(partitions) = frame.body else { return None };
     assert_eq!(frame.error, None, "a response is read as a whole");
     Some(partitions.into_iter().map(|p| (p.topic, p.partition, p.base_offset)).collect())
 }

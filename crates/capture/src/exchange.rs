@@ -49,27 +49,15 @@ pub(crate) enum Extent {
     Cut,
 }
 
-/// Why a request gets its row without a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoResponse {
-    CaptureEnded,
-    ConnectionEnded,
-    LaterAnswered,
-    TooLong,
-    TooMany,
-    Forgotten,
-}
-
-impl NoResponse {
-    fn text(self) -> &'static str {
-        match self {
-            Self::CaptureEnded => "no response before the capture ended",
-            Self::ConnectionEnded => "no response before the connection ended",
-            Self::LaterAnswered => "no response was captured, although a later request has one",
-            Self::TooLong => "no response before the timeout",
-            Self::TooMany => "no response yet, and too many requests are waiting",
-            Self::Forgotten => "no response yet, and too many connections are open",
-        }
+model::named! {
+    /// Why a request gets its row without a response.
+    pub(crate) enum NoResponse {
+        CaptureEnded = "no response before the capture ended",
+        ConnectionEnded = "no response before the connection ended",
+        LaterAnswered = "no response was captured, although a later request has one",
+        TooLong = "no response before the timeout",
+        TooMany = "no response yet, and too many requests are waiting",
+        Forgotten = "no response yet, and too many connections are open",
     }
 }
 
@@ -138,7 +126,7 @@ impl Exchange {
         self.stamp(&mut row, frame, extent);
         add_response(&mut row, frame, cx);
         match &frame.body {
-            ResponseBody::Produce { .. } => cx.arrivals.answered(&row, &cx.topics),
+            ResponseBody::Produce(_) => cx.arrivals.answered(&row, &cx.topics),
             ResponseBody::Fetch(body) if api_key == ApiKey::FETCH && is_whole(&row, extent) => {
                 if !read_committed {
                     row.data = cx.arrivals.of_fetched(&row, &body.partitions, &cx.topics);
@@ -199,7 +187,7 @@ impl Exchange {
 
     fn give_up_first(&mut self, why: NoResponse, cx: &mut Context) {
         let Some(PendingRequest { mut row, .. }) = self.take_first(cx) else { return };
-        add_error(&mut row, why.text());
+        add_error(&mut row, why.as_str());
         if self.answers_lost > 0 {
             add_error(
                 &mut row,
@@ -370,7 +358,7 @@ fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, cx: &mut Contex
     row.throttle_ms = frame.throttle_ms;
     row.error_code = frame.error_code;
     match &frame.body {
-        ResponseBody::Produce { partitions, .. } => add_partitions(row, partitions, false, cx),
+        ResponseBody::Produce(partitions) => add_partitions(row, partitions, false, cx),
         ResponseBody::Fetch(body) => add_partitions(row, &body.partitions, true, cx),
         ResponseBody::Metadata { .. } | ResponseBody::Other => {}
     }

@@ -39,6 +39,11 @@ impl<'a> Reader<'a> {
         self.at
     }
 
+    /// Goes on from another offset.
+    pub(crate) fn move_to(&mut self, at: usize) {
+        self.at = at;
+    }
+
     /// What has not been read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Once warm, decoding Produce frames allocates nothing. Alone in its binary: it counts its allocations.
+//! Once warm, decoding Produce and Fetch frames allocates nothing. Alone in its binary: it counts its allocations.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -65,7 +65,9 @@ fn feed_responses(responses: &mut ResponseStream<u32>, bytes: &[u8], chunk_bytes
     for chunk in bytes.chunks(chunk_bytes) {
         let mut rest = chunk;
         while !rest.is_empty() {
-            let (used, frame) = responses.advance(rest, 1, &mut |_| Some((ApiKey::PRODUCE, 9)));
+            let (used, frame) = responses.advance(rest, 1, &mut |id| {
+                Some(if id == 1 { (ApiKey::PRODUCE, 9) } else { (ApiKey::FETCH, 17) })
+            });
             frames += usize::from(frame.is_some());
             rest = &rest[used..];
         }
@@ -84,17 +86,20 @@ fn warm_streams_do_not_allocate() {
         ("topicC", 2, records.clone()),
     ]);
     let heartbeat = kafka::request(12, 4, 7, b"\x02g\0\0\0\x01\x02m\0\0");
-    let bytes = [&many[..], &few, &heartbeat, &many, &few].concat();
-    let answer = kafka::response(0, 9, 1, &kafka::produce_response_body(9));
+    let fetch = kafka::request(1, 17, 8, &kafka::fetch_body(17));
+    let bytes = [&many[..], &few, &fetch, &heartbeat, &many, &fetch, &few].concat();
+    let produced = kafka::response(0, 9, 1, &kafka::produce_response_body(9));
+    let fetched = kafka::response(1, 17, 2, &kafka::fetch_response_body(17));
+    let answers = [&produced[..], &fetched, &fetched, &produced, &fetched].concat();
     for chunk_bytes in [usize::MAX, 1448, 100, 7, 1] {
         let mut requests = RequestStream::new(Options::default(), Start::Boundary);
         let mut responses = ResponseStream::new(Options::default(), Start::Boundary);
-        assert_eq!(feed(&mut requests, &bytes, chunk_bytes), 5);
-        assert_eq!(feed_responses(&mut responses, &answer, chunk_bytes), 1);
+        assert_eq!(feed(&mut requests, &bytes, chunk_bytes), 7);
+        assert_eq!(feed_responses(&mut responses, &answers, chunk_bytes), 5);
         let before = ALLOCATIONS.get();
         for _ in 0..20 {
-            assert_eq!(feed(&mut requests, &bytes, chunk_bytes), 5);
-            assert_eq!(feed_responses(&mut responses, &answer, chunk_bytes), 1);
+            assert_eq!(feed(&mut requests, &bytes, chunk_bytes), 7);
+            assert_eq!(feed_responses(&mut responses, &answers, chunk_bytes), 5);
         }
         let after = ALLOCATIONS.get();
         assert_eq!(after - before, 0, "allocations in chunks of {chunk_bytes}");

@@ -66,7 +66,7 @@ impl Frame {
                 RequestBody::Ids(_) | RequestBody::Other => 0,
             },
             Self::Response(frame) => match &frame.body {
-                ResponseBody::Produce { partitions, .. } => partitions.len(),
+                ResponseBody::Produce(partitions) => partitions.len(),
                 ResponseBody::Metadata { topics, replicas } => topics.len() + replicas.len(),
                 ResponseBody::Fetch(body) => {
                     body.partitions.iter().map(|partition| 1 + partition.batches.len()).sum()

@@ -101,10 +101,10 @@ pub enum Number {
 
 impl Number {
     /// Places of numbers in [`Values`].
-    const PLACES: usize = Self::FetchOffset as usize + 1;
+    const PLACES: usize = 16;
 
     fn place(self) -> usize {
-        self as usize & 15
+        self as usize % Self::PLACES
     }
 }
 
@@ -270,6 +270,12 @@ impl<'a> BodyReader<'a> {
         Self { reader: Reader::new(bytes), values: Values::default(), version, flexible }
     }
 
+    /// Reads the fields of a layout that has no rows.
+    #[inline]
+    pub(crate) fn read_fields(&mut self, layout: Layout) -> Result<(), Error> {
+        if layout.is_empty() { Ok(()) } else { self.read(layout, &mut |_| {}) }
+    }
+
     /// Reads the fields of a layout; hands over the values at the end of each row.
     pub(crate) fn read<F: FnMut(&Values<'a>)>(&mut self, layout: Layout, row: &mut F) -> Result<(), Error> {
         let Self { mut reader, version, flexible, .. } = *self;
@@ -279,6 +285,10 @@ impl<'a> BodyReader<'a> {
                 Kind::String => drop(reader.nullable_string(flexible)?),
                 Kind::Bytes => drop(reader.nullable_bytes(flexible)?),
                 Kind::Tags => reader.tagged_fields(flexible)?,
+                Kind::Array(Elements::Plain, [Field { kind: Kind::Fixed(bytes), .. }]) => {
+                    let count = reader.bytes_length(flexible)?.unwrap_or(0) as usize;
+                    reader.take(count * bytes)?;
+                }
                 Kind::Array(elements, layout) => {
                     let count = match elements {
                         Elements::Plain | Elements::Structs => reader.bytes_length(flexible)?.unwrap_or(0),
@@ -311,9 +321,7 @@ impl<'a> BodyReader<'a> {
                 Kind::TopicId => self.values.topic_id = Some(reader.uuid()?),
                 Kind::Replicas => {
                     let count = reader.bytes_length(flexible)?.unwrap_or(0);
-                    for _ in 0..count {
-                        reader.i32()?;
-                    }
+                    reader.take(count as usize * size_of::<i32>())?;
                     self.values.replicas = Some(count);
                 }
                 Kind::Records => self.values.records = reader.nullable_bytes(flexible)?,
@@ -371,12 +379,6 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Whether nothing but its number stands before a partition's records.
-    #[inline]
-    pub(crate) fn has_bare_partitions(&self) -> bool {
-        matches!(self.partition, [Field { kind: Kind::Number(Number::Partition, 4), .. }])
-    }
-
     pub(super) fn of(layout: Layout, version: i16, flexible: bool) -> Option<Self> {
         let split = |layout: Layout, at: usize| Some((layout.get(..at)?, layout.get(at + 1..)?));
         let (at, topics) = inner(layout)?;

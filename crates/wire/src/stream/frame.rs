@@ -381,13 +381,8 @@ pub struct ResponseFrame<T> {
 /// A response's body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResponseBody {
-    /// Produce.
-    Produce {
-        /// How long the broker throttled the client (version 1 and later).
-        throttle_ms: Option<i32>,
-        /// The partitions, in the response's order.
-        partitions: Vec<Partition>,
-    },
+    /// Produce: the partitions, in the response's order.
+    Produce(Vec<Partition>),
     /// Metadata.
     Metadata {
         /// Topic ids (zero before version 10) and names; only topics that have either.

@@ -100,10 +100,8 @@ pub(super) trait Direction<T> {
     fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64;
     /// The frame ended.
     fn end(&mut self, last: T);
-    /// What could not be read of the frame as a whole.
-    fn error(&self) -> Option<FrameError>;
-    /// Something of the frame as a whole cannot be read. The first error counts.
-    fn fail(&mut self, error: FrameError);
+    /// What could not be read of the frame as a whole; none without a frame.
+    fn error(&mut self) -> Option<&mut Option<FrameError>>;
     /// Whether anything in the frame could not be decoded.
     fn damaged(&self) -> bool;
     /// Whether raw SASL tokens follow the frame.
@@ -111,14 +109,21 @@ pub(super) trait Direction<T> {
     /// Whether the body is such that bytes which are not a frame would not have passed.
     fn proves(&self) -> bool;
 
+    /// Something of the frame as a whole cannot be read. The first error counts.
+    fn fail(&mut self, error: FrameError) {
+        if let Some(first) = self.error() {
+            first.get_or_insert(error);
+        }
+    }
+
     /// What it needs next does not fit into the frame, which ends at `at`, `missing` bytes too early.
     fn truncated(&mut self, missing: usize, at: usize) {
         self.fail(FrameError::Malformed(Error::new(ErrorKind::UnexpectedEnd(missing), at)));
     }
 
     /// Whether the frame's bytes are not what the protocol says. A version that is not known here may be newer.
-    fn refuted(&self) -> bool {
-        let Some(FrameError::Malformed(error)) = self.error() else { return false };
+    fn refuted(&mut self) -> bool {
+        let Some(Some(FrameError::Malformed(error))) = self.error() else { return false };
         !matches!(error.kind, ErrorKind::UnsupportedVersion(_))
     }
 }

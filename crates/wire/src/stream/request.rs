@@ -363,12 +363,8 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         }
     }
 
-    fn error(&self) -> Option<FrameError> {
-        self.frame.as_ref()?.error
-    }
-
-    fn fail(&mut self, error: FrameError) {
-        self.frame.iter_mut().for_each(|frame| _ = frame.error.get_or_insert(error));
+    fn error(&mut self) -> Option<&mut Option<FrameError>> {
+        self.frame.as_mut().map(|frame| &mut frame.error)
     }
 
     fn damaged(&self) -> bool {

@@ -107,7 +107,7 @@ impl<T> ResponseDecoder<T> {
     /// Keeps the buffers of the last frame, and prepares for the body of the one that begins.
     fn prepare(&mut self, frame: &mut ResponseFrame<T>) {
         match self.frame.take().map(|last| last.body) {
-            Some(ResponseBody::Produce { partitions, .. }) => self.spare = partitions,
+            Some(ResponseBody::Produce(partitions)) => self.spare = partitions,
             Some(ResponseBody::Fetch(body)) => self.spare_fetch = body,
             _ => {}
         }
@@ -159,9 +159,7 @@ impl<T> ResponseDecoder<T> {
             ApiKey::PRODUCE => {
                 let values =
                     self.filler.fill(&mut self.spare, |row| api_key.read_response(bytes, version, row))?;
-                let (throttle_ms, partitions) =
-                    (values.int(Number::ThrottleMs), std::mem::take(&mut self.spare));
-                frame.body = ResponseBody::Produce { throttle_ms, partitions };
+                frame.body = ResponseBody::Produce(std::mem::take(&mut self.spare));
                 values
             }
             ApiKey::METADATA => {
@@ -310,12 +308,8 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         }
     }
 
-    fn error(&self) -> Option<FrameError> {
-        self.decoder.frame.as_ref()?.error
-    }
-
-    fn fail(&mut self, error: FrameError) {
-        self.decoder.frame.iter_mut().for_each(|frame| _ = frame.error.get_or_insert(error));
+    fn error(&mut self) -> Option<&mut Option<FrameError>> {
+        self.decoder.frame.as_mut().map(|frame| &mut frame.error)
     }
 
     fn damaged(&self) -> bool {
@@ -331,7 +325,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
     }
 
     fn proves(&self) -> bool {
-        let decoded = self.decoder.frame.as_ref().is_some_and(|f| !matches!(f.body, ResponseBody::Other));
-        decoded && self.error().is_none()
+        let frame = self.decoder.frame.as_ref();
+        frame.is_some_and(|frame| !matches!(frame.body, ResponseBody::Other) && frame.error.is_none())
     }
 }

@@ -8,7 +8,6 @@ use super::{FrameError, Options, Partition, TopicRef};
 use crate::api::layout::{BodyReader, Levels};
 use crate::api::{Number, Values};
 use crate::batch::BatchHeader;
-use crate::reader::Reader;
 use crate::record::message_ids;
 use crate::{ApiKey, Error, ErrorKind};
 
@@ -99,121 +98,126 @@ impl BodyWalk {
         self.stage == Stage::Done
     }
 
-    /// Reads one element. `left` is what the frame holds from the first of `bytes` on, `at` what it held
-    /// before; an error's offset is the frame's. `top` gets what stands before the topics.
+    /// Reads elements as far as `bytes` have all of them; at least one, or none and says why. `left` is what the frame
+    /// holds from the first of `bytes` on, `at` what it held before; an error's offset is the frame's. `top` gets what
+    /// stands before the topics.
     pub(super) fn step(
         &mut self,
         partitions: &mut Vec<Partition>,
-        top: impl FnOnce(&Values<'_>),
+        mut top: impl FnMut(&Values<'_>),
         bytes: &[u8],
         (left, at): (u64, usize),
         options: &Options,
     ) -> Result<Step, Error> {
-        let step = match self.stage {
-            Stage::Batch => self.batch(partitions, bytes, at, options),
-            _ => self.element(partitions, top, bytes, left).map_err(|error| error.shifted(at))?,
-        };
-        self.settle();
-        Ok(step)
+        let mut body = BodyReader::new(bytes, self.levels.version, self.levels.flexible);
+        loop {
+            let before = body.reader.at();
+            let step = match self.stage {
+                Stage::Batch => Ok(self.batch(partitions, body.reader.rest(), at + before, options)),
+                _ => self.element(partitions, &mut top, &mut body, left).map_err(|error| error.shifted(at)),
+            };
+            match step {
+                Ok(Step::Used { bytes: used, skip }) => {
+                    self.settle();
+                    let used = before + used;
+                    if skip >= bytes.len().saturating_sub(used) as u64 {
+                        return Ok(Step::Used { bytes: used, skip });
+                    }
+                    body.reader.move_to(used + skip as usize);
+                }
+                // It comes again where it is the first.
+                _ if before > 0 => return Ok(Step::Used { bytes: before, skip: 0 }),
+                step => return step,
+            }
+        }
     }
 
     /// Reads one element if it is all there, within bounds.
     fn element(
         &mut self,
         partitions: &mut Vec<Partition>,
-        top: impl FnOnce(&Values<'_>),
-        bytes: &[u8],
+        top: &mut impl FnMut(&Values<'_>),
+        body: &mut BodyReader<'_>,
         left: u64,
     ) -> Result<Step, Error> {
-        match self.read_element(partitions, top, bytes, left) {
+        let start = body.reader;
+        match self.read_element(partitions, top, body, left) {
+            Ok(()) => Ok(Step::Used { bytes: body.reader.at() - start.at(), skip: 0 }),
             Err(Error { kind: ErrorKind::UnexpectedEnd(missing), at }) => {
-                if bytes.len().saturating_add(missing) > MAX_ELEMENT_BYTES {
+                if start.rest().len().saturating_add(missing) > MAX_ELEMENT_BYTES {
                     return Err(Error::new(ErrorKind::TooLarge(MAX_ELEMENT_BYTES), at));
                 }
                 Ok(Step::More(missing))
             }
-            used => used.map(|bytes| Step::Used { bytes, skip: 0 }),
+            Err(error) => Err(error),
         }
     }
 
     fn read_element(
         &mut self,
         partitions: &mut Vec<Partition>,
-        top: impl FnOnce(&Values<'_>),
-        bytes: &[u8],
+        top: &mut impl FnMut(&Values<'_>),
+        body: &mut BodyReader<'_>,
         left: u64,
-    ) -> Result<usize, Error> {
-        let Levels { version, flexible, .. } = self.levels;
-        let layout = match self.stage {
-            Stage::Top => self.levels.top,
-            Stage::Topic => self.levels.topic,
-            Stage::Partition if self.levels.has_bare_partitions() => {
-                let mut reader = Reader::new(bytes);
-                let number = reader.i32()?;
-                self.begin_partition(partitions, &mut reader, left)?.partition = number;
-                return Ok(reader.at());
-            }
-            Stage::Partition => self.levels.partition,
-            _ => return self.read_end(bytes),
-        };
-        let mut body = BodyReader::new(bytes, version, flexible);
-        body.read(layout, &mut |_| {})?;
-        match self.stage {
+    ) -> Result<(), Error> {
+        let flexible = self.levels.flexible;
+        self.stage = match self.stage {
             Stage::Top => {
+                body.read_fields(self.levels.top)?;
                 self.topics_left = body.reader.array_length(flexible)?;
                 top(&body.values);
-                self.stage = Stage::Topic;
+                Stage::Topic
             }
             Stage::Topic => {
+                body.read_fields(self.levels.topic)?;
                 self.partitions_left = body.reader.array_length(flexible)?;
                 self.topic.set(&body.values);
                 self.topics_left -= 1;
-                self.stage = Stage::Partition;
+                Stage::Partition
             }
-            _ => self.begin_partition(partitions, &mut body.reader, left)?.set(&body.values),
-        }
-        Ok(body.reader.at())
+            Stage::Partition => {
+                body.read_fields(self.levels.partition)?;
+                self.begin_partition(partitions, body, left)?;
+                Stage::Batch
+            }
+            Stage::PartitionEnd => {
+                body.read_fields(self.levels.partition_end)?;
+                body.reader.tagged_fields(flexible)?;
+                Stage::Partition
+            }
+            Stage::TopicEnd => {
+                body.reader.tagged_fields(flexible)?;
+                Stage::Topic
+            }
+            Stage::End => {
+                body.read_fields(self.levels.end)?;
+                body.reader.tagged_fields(flexible)?;
+                Stage::Done
+            }
+            Stage::Batch | Stage::Done => return Err(body.reader.error(ErrorKind::TrailingBytes)),
+        };
+        Ok(())
     }
 
-    /// Adds a partition, whose records `reader` stands at.
-    fn begin_partition<'p>(
+    /// Adds a partition, whose records `body` stands at.
+    fn begin_partition(
         &mut self,
-        partitions: &'p mut Vec<Partition>,
-        reader: &mut Reader<'_>,
+        partitions: &mut Vec<Partition>,
+        body: &mut BodyReader<'_>,
         left: u64,
-    ) -> Result<&'p mut Partition, Error> {
+    ) -> Result<(), Error> {
         let Levels { flexible, has_records, .. } = self.levels;
-        let bytes = if has_records { reader.bytes_length(flexible)?.unwrap_or(0) } else { 0 };
-        if u64::from(bytes) > left.saturating_sub(reader.at() as u64) {
-            return Err(reader.error(ErrorKind::BadLength(bytes.into())));
+        let bytes = if has_records { body.reader.bytes_length(flexible)?.unwrap_or(0) } else { 0 };
+        if u64::from(bytes) > left.saturating_sub(body.reader.at() as u64) {
+            return Err(body.reader.error(ErrorKind::BadLength(bytes.into())));
         }
         let partition = self.filler.add(partitions, self.topic.name_bytes())?;
         partition.topic.copy_from(&self.topic);
         partition.clear(bytes, has_records.then_some(0));
+        partition.set(&body.values);
         self.partitions_left -= 1;
         self.records_left = u64::from(bytes);
-        self.stage = Stage::Batch;
-        Ok(partition)
-    }
-
-    /// Reads what ends a partition, a topic or the body.
-    fn read_end(&mut self, bytes: &[u8]) -> Result<usize, Error> {
-        let Levels { version, flexible, .. } = self.levels;
-        let (layout, next) = match self.stage {
-            Stage::PartitionEnd => (self.levels.partition_end, Stage::Partition),
-            Stage::TopicEnd => (&[][..], Stage::Topic),
-            Stage::End => (self.levels.end, Stage::Done),
-            _ => return Err(Error::new(ErrorKind::TrailingBytes, 0)),
-        };
-        let mut reader = Reader::new(bytes);
-        if !layout.is_empty() {
-            let mut body = BodyReader::new(bytes, version, flexible);
-            body.read(layout, &mut |_| {})?;
-            reader = body.reader;
-        }
-        reader.tagged_fields(flexible)?;
-        self.stage = next;
-        Ok(reader.at())
+        Ok(())
     }
 
     /// Moves on from stages that take no bytes.
@@ -323,7 +327,7 @@ impl BodyWalk {
     /// What the `held` first bytes say of what stands before the topics, of which the rest is missing.
     pub(super) fn cut_top<'a>(&self, held: &'a [u8]) -> Option<Values<'a>> {
         let mut body = BodyReader::new(held, self.levels.version, self.levels.flexible);
-        let _ends_early = body.read(self.levels.top, &mut |_| {});
+        let _ends_early = body.read_fields(self.levels.top);
         (self.stage == Stage::Top).then_some(body.values)
     }
 
@@ -365,19 +369,19 @@ const MAX_BELIEVED_TIMEOUT_MS: i32 = 86_400_000;
 /// bytes from the first of `bytes` on. For telling a frame from bytes that look like its header.
 pub(super) fn starts_as_produce(levels: &Levels, bytes: &[u8], left: usize) -> Result<bool, Error> {
     let mut body = BodyReader::new(bytes, levels.version, levels.flexible);
-    body.read(levels.top, &mut |_| {})?;
+    body.read_fields(levels.top)?;
     let topics = body.reader.array_length(levels.flexible)?;
     let acks_are_known = body.values.int(Number::Acks).is_some_and(|acks| (-1..=1).contains(&acks));
     let timeout_ms = body.values.int(Number::TimeoutMs).unwrap_or(0);
     if !acks_are_known || !(0..=MAX_BELIEVED_TIMEOUT_MS).contains(&timeout_ms) {
         return Ok(false);
     }
-    body.read(levels.topic, &mut |_| {})?;
+    body.read_fields(levels.topic)?;
     let partitions = body.reader.array_length(levels.flexible)?;
     if topics == 0 || partitions == 0 || !is_legal_topic(&body.values) {
         return Ok(false);
     }
-    body.read(levels.partition, &mut |_| {})?;
+    body.read_fields(levels.partition)?;
     let bytes = body.reader.bytes_length(levels.flexible)?.unwrap_or(0);
     let fits = bytes as usize <= left.saturating_sub(body.reader.at());
     Ok(fits && body.values.int(Number::Partition).is_some_and(|partition| partition >= 0))

@@ -275,7 +275,9 @@ impl<T: Copy> Framing<T> {
         self.at = self.at.saturating_add(self.carry.len()).saturating_add(n as usize);
         self.drop_carry();
         // Missing bytes refute nothing, but a frame whose place is a mere guess needs its body as a witness.
-        if !self.in_step() && (direction.refuted() || (direction.error().is_some() && !self.starts_chunk)) {
+        if !self.in_step()
+            && (direction.refuted() || (matches!(direction.error(), Some(Some(_))) && !self.starts_chunk))
+        {
             self.counts.resyncs += 1;
             self.start_hunt(self.position + n);
             return false;
