@@ -13,25 +13,15 @@ use crate::label::OTHER;
 pub(crate) const APIS: [&str; 2] =
     [model::api_key::name(model::api_key::PRODUCE), model::api_key::name(model::api_key::FETCH)];
 
-/// How a metric behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Only grows, but for a new process of brokerscope.
-    Counter,
-    /// As it stands.
-    Gauge,
-    /// Counts by buckets, with their sum: classic and native.
-    Histogram,
-}
-
-impl Kind {
-    /// As all formats call it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
+model::named! {
+    /// How a metric behaves, as all formats call it.
+    pub enum Kind {
+        /// Only grows, but for a new process of brokerscope.
+        Counter = "counter",
+        /// As it stands.
+        Gauge = "gauge",
+        /// Counts by buckets, with their sum: classic and native.
+        Histogram = "histogram",
     }
 }
 

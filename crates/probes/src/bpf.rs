@@ -13,7 +13,7 @@ use libbpf_rs::{
 use crate::error::Error;
 
 macro_rules! objects {
-    ($($object:ident),+) => {
+    ($($object:ident $Maps:ident),+) => {
         $(pub(crate) mod $object {
             #[allow(clippy::all, clippy::pedantic, clippy::indexing_slicing, clippy::undocumented_unsafe_blocks)]
             #[allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, unsafe_op_in_unsafe_fn, dead_code)]
@@ -22,6 +22,8 @@ macro_rules! objects {
                 include!(concat!(env!("OUT_DIR"), "/", stringify!($object), ".skel.rs"));
             }
 
+            #[allow(unused_imports, reason = "not every object has maps that are looked up")]
+            pub(crate) use skeleton::$Maps as Maps;
             pub(crate) use skeleton::types;
 
             /// The object file that the skeleton was generated from.
@@ -31,7 +33,20 @@ macro_rules! objects {
     };
 }
 
-objects!(probes, profile, process_list, jvm);
+objects!(probes ProbesMaps, profile ProfileMaps, process_list ProcessListMaps, jvm JvmMaps);
+
+/// The name of a map in one of the objects; made by [`map_name!`].
+#[derive(Clone, Copy)]
+pub(crate) struct MapName(pub(crate) &'static str);
+
+/// The name of an object's map, as `map_name!(probes.ring)`. One that the object does not have does not compile.
+macro_rules! map_name {
+    ($object:ident.$map:ident) => {{
+        const _: fn(&$crate::bpf::$object::Maps<'_>) = |maps| _ = &maps.$map;
+        $crate::bpf::MapName(stringify!($map))
+    }};
+}
+pub(crate) use map_name;
 
 /// A C type of these objects: integers and arrays of them, so that any bytes make a valid value.
 ///
@@ -110,13 +125,13 @@ impl Loader {
     }
 
     /// Sets how many entries a map has room for; a ring's are bytes.
-    pub(crate) fn resize(&mut self, map: &str, entries: u32) -> Result<(), Error> {
-        self.map(map)?.set_max_entries(entries).map_err(refused)
+    pub(crate) fn resize(&mut self, map: MapName, entries: u32) -> Result<(), Error> {
+        self.map(map.0)?.set_max_entries(entries).map_err(refused)
     }
 
     /// Does without a map.
-    pub(crate) fn leave_out(&mut self, map: &str) -> Result<(), Error> {
-        self.map(map)?.set_autocreate(false).map_err(refused)
+    pub(crate) fn leave_out(&mut self, map: MapName) -> Result<(), Error> {
+        self.map(map.0)?.set_autocreate(false).map_err(refused)
     }
 
     /// Fills in a constant of the programs, at its offset in `types::rodata`.
@@ -141,8 +156,8 @@ impl Loader {
 }
 
 /// A map of a loaded object.
-pub(crate) fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>, Error> {
-    object.maps().find(|map| map.name() == name).ok_or_else(|| no_map(name))
+pub(crate) fn map(object: &Object, name: MapName) -> Result<Map<'_>, Error> {
+    object.maps().find(|map| map.name() == name.0).ok_or_else(|| no_map(name.0))
 }
 
 /// A program of a loaded object.
@@ -152,7 +167,7 @@ pub(crate) fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'
 }
 
 /// A counter of a per-CPU array, summed over all CPUs. Such a slot always exists: a failed look-up has no meaning.
-pub(crate) fn sum_over_cpus(object: &Object, name: &str, slot: u32) -> u64 {
+pub(crate) fn sum_over_cpus(object: &Object, name: MapName, slot: u32) -> u64 {
     let counts = map(object, name).ok();
     let counts = counts.and_then(|map| map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).ok().flatten());
     let counts = counts.unwrap_or_default();
@@ -166,7 +181,7 @@ fn no_map(name: &str) -> Error {
 /// Records taken from a ring at a time: few enough to stay in a processor's own cache.
 pub(crate) const BATCH: usize = 512;
 
-/// The reading end of an object's map `ring`.
+/// The reading end of a ring.
 pub(crate) struct Ring {
     buffer: RingBuffer<'static>,
     received: Arc<Mutex<Records>>,
@@ -191,7 +206,7 @@ impl Records {
 }
 
 impl Ring {
-    pub(crate) fn new(object: &Object) -> Result<Self, Error> {
+    pub(crate) fn new(object: &Object, ring: MapName) -> Result<Self, Error> {
         let received = Arc::<Mutex<Records>>::default();
         let sink = Arc::clone(&received);
         let mut builder = RingBufferBuilder::new();
@@ -201,7 +216,7 @@ impl Ring {
             records.ends.push(records.bytes.len());
             0
         };
-        let map = map(object, "ring")?;
+        let map = map(object, ring)?;
         builder.add(&map, receive).map_err(Error::Ring)?;
         let buffer = builder.build().map_err(Error::Ring)?;
         Ok(Self { buffer, received, batch: Records::default() })

@@ -225,23 +225,14 @@ macro_rules! functions {
 /// One entry a purpose, those that others build upon first.
 macro_rules! purposes {
     ($($(#[doc = $doc:literal])+ $purpose:ident = $name:literal: $declaration:expr;)+) => {
-        /// What a probe is for.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Purpose {
-            $($(#[doc = $doc])+ $purpose),+
+        model::named! {
+            /// What a probe is for; those that others build upon first.
+            pub enum Purpose {
+                $($(#[doc = $doc])+ $purpose = $name,)+
+            }
         }
 
         impl Purpose {
-            /// Every purpose, those that others build upon first.
-            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$purpose),+];
-
-            /// The name in tables and JSON.
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$purpose => $name),+
-                }
-            }
-
             pub(crate) fn declaration(self) -> &'static Declaration {
                 match self {
                     $(Self::$purpose => const { &$declaration }),+

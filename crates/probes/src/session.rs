@@ -13,7 +13,7 @@ use libbpf_rs::{AsRawLibbpf as _, MapCore as _, MapFlags, Object, libbpf_sys};
 use model::ClockOffset;
 
 use crate::bpf::probes::{OBJECT, types};
-use crate::bpf::{self, BATCH, Loader, Ring};
+use crate::bpf::{self, BATCH, Loader, MapName, Ring, map_name};
 use crate::decode::{Decoder, Decoding};
 use crate::error::Error;
 use crate::event::Event;
@@ -114,7 +114,7 @@ impl Probes {
         let cpus = perf_event::online_cpus().map_err(Error::Read)?;
         let decoder =
             Decoder::new(target.pid, plan.hz, options.clock, Stacks::new(symbols)).of_cpus(cpus.len() as u32);
-        let ring = Ring::new(&object)?;
+        let ring = Ring::new(&object, map_name!(probes.ring))?;
         let mut kernel_threads = (stacks && plan.uses(Purpose::KernelThreads)).then(KernelThreads::default);
         kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&object))?;
         let links = attach_all(plan, &object, &cpus)?;
@@ -176,7 +176,7 @@ impl Probes {
     /// Calls on TCP connections that moved nothing and are no event: they would have had to wait, or
     /// the stream had ended.
     pub fn empty_socket_calls(&self) -> u64 {
-        bpf::sum_over_cpus(&self.object, "empty_socket_calls", 0)
+        bpf::sum_over_cpus(&self.object, map_name!(probes.empty_socket_calls), 0)
     }
 
     /// What each BPF program cost so far; times and counts only with [`Options::measure`].
@@ -235,10 +235,12 @@ fn load(plan: &Plan, pid: u32, stacks: bool, symbols: &Symbols, options: &Option
     loader.choose_programs(|program| plan.needs(program));
     if !preemptible {
         // Kernels before 5.11 have no such map, nor need it.
-        loader.leave_out("thread_scratches")?;
+        loader.leave_out(map_name!(probes.thread_scratches))?;
     }
-    loader.resize("ring", options.ring_bytes)?;
-    loader.resize(if plan.needs("rq_issue") { "requests" } else { "requests_at" }, 1)?;
+    loader.resize(map_name!(probes.ring), options.ring_bytes)?;
+    let unused =
+        if plan.needs("rq_issue") { map_name!(probes.requests) } else { map_name!(probes.requests_at) };
+    loader.resize(unused, 1)?;
     loader.set(offset_of!(types::rodata, settings), &settings)?;
     loader.set(offset_of!(types::rodata, pid_settings), &ids.settings())?;
     for point in plan.used().flat_map(|hook| &hook.points) {
@@ -248,9 +250,9 @@ fn load(plan: &Plan, pid: u32, stacks: bool, symbols: &Symbols, options: &Option
         }
     }
     let object = loader.load()?;
-    fill_set(&object, "children", children.into_iter())?;
+    fill_set(&object, map_name!(probes.children), children.into_iter())?;
     let devices = options.devices.iter().map(|&(major, minor)| (major << 20) | (minor & 0xf_ffff));
-    fill_set(&object, "devices", devices)?;
+    fill_set(&object, map_name!(probes.devices), devices)?;
     Ok(object)
 }
 
@@ -261,11 +263,11 @@ fn page_shift() -> u32 {
     bytes.trailing_zeros()
 }
 
-fn fill_set(object: &Object, name: &str, numbers: impl Iterator<Item = u32>) -> Result<(), Error> {
+fn fill_set(object: &Object, name: MapName, numbers: impl Iterator<Item = u32>) -> Result<(), Error> {
     let map = bpf::map(object, name)?;
     for number in numbers {
         map.update(&number.to_ne_bytes(), &[1], MapFlags::ANY)
-            .map_err(|source| Error::Load { source, log: format!("{name}: {number}") })?;
+            .map_err(|source| Error::Load { source, log: format!("{}: {number}", name.0) })?;
     }
     Ok(())
 }

@@ -3,17 +3,18 @@
 
 use model::{CpuState, StackTime};
 
-/// Kinds of code that are told apart by colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Not code: all of a panel, or a thread.
-    Thread,
-    Kernel,
-    Java,
-    Jvm,
-    Native,
-    /// What is missing.
-    Missing,
+model::named! {
+    /// Kinds of code that are told apart by colour, as tooltips and the legend name them.
+    pub(super) enum Kind {
+        /// Not code: all of a panel, or a thread.
+        Thread = "thread",
+        Kernel = "kernel",
+        Java = "Java",
+        Jvm = "JVM, C++",
+        Native = "native",
+        /// What is missing.
+        Missing = "missing",
+    }
 }
 
 impl Kind {
@@ -34,18 +35,6 @@ impl Kind {
             Self::Jvm
         } else {
             Self::Native
-        }
-    }
-
-    /// In tooltips and the legend.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Thread => "thread",
-            Self::Kernel => "kernel",
-            Self::Java => "Java",
-            Self::Jvm => "JVM, C++",
-            Self::Native => "native",
-            Self::Missing => "missing",
         }
     }
 

@@ -135,7 +135,7 @@ impl<'a> Panel<'a> {
     fn write_legend(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut right = WIDTH + MARGIN;
         for kind in Kind::CODE.iter().rev() {
-            let name = kind.name();
+            let name = kind.as_str();
             let colour = kind.colour(self.state, name);
             right -= 7.5 * name.len() as f64 + 26.0;
             writeln!(
@@ -187,7 +187,7 @@ impl<'a> Panel<'a> {
             }
             _ => String::new(),
         };
-        format!("{}: {time}, {share:.2} % of {state}, {} {of}{mean}", kind.name(), format_count(count))
+        format!("{}: {time}, {share:.2} % of {state}, {} {of}{mean}", kind.as_str(), format_count(count))
     }
 }
 

@@ -43,39 +43,29 @@ impl Capabilities {
     }
 }
 
-/// The kernel's lockdown state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lockdown {
-    /// securityfs is not mounted or the kernel has no lockdown.
-    Unknown,
-    /// Nothing is locked down.
-    None,
-    /// Nothing may change the kernel; BPF may read it.
-    Integrity,
-    /// Nothing may read the kernel's memory: BPF programs that observe are refused.
-    Confidentiality,
+model::named! {
+    /// The kernel's lockdown state.
+    pub enum Lockdown {
+        /// securityfs is not mounted or the kernel has no lockdown.
+        Unknown = "unknown",
+        /// Nothing is locked down.
+        None = "none",
+        /// Nothing may change the kernel; BPF may read it.
+        Integrity = "integrity",
+        /// Nothing may read the kernel's memory: BPF programs that observe are refused.
+        Confidentiality = "confidentiality",
+    }
 }
 
 impl Lockdown {
-    /// The name in tables and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::None => "none",
-            Self::Integrity => "integrity",
-            Self::Confidentiality => "confidentiality",
-        }
-    }
-
     pub(super) fn current() -> Self {
-        fs::read_to_string("/sys/kernel/security/lockdown").map_or(Self::Unknown, |text| Self::parse(&text))
+        fs::read_to_string("/sys/kernel/security/lockdown").map_or(Self::Unknown, |text| Self::of_file(&text))
     }
 
     /// The file lists all states, the current one in brackets.
-    fn parse(text: &str) -> Self {
-        let known = [Self::None, Self::Integrity, Self::Confidentiality];
+    fn of_file(text: &str) -> Self {
         let current = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
-        known.into_iter().find(|state| Some(state.as_str()) == current).unwrap_or(Self::Unknown)
+        current.and_then(Self::parse).unwrap_or(Self::Unknown)
     }
 }
 
@@ -138,9 +128,9 @@ mod tests {
 
     #[test]
     fn lockdown_is_the_word_in_brackets() {
-        assert_eq!(Lockdown::parse("none [integrity] confidentiality\n"), Lockdown::Integrity);
-        assert_eq!(Lockdown::parse("[none] integrity confidentiality\n"), Lockdown::None);
-        assert_eq!(Lockdown::parse("none integrity\n"), Lockdown::Unknown);
-        assert_eq!(Lockdown::parse("none [new] integrity\n"), Lockdown::Unknown);
+        assert_eq!(Lockdown::of_file("none [integrity] confidentiality\n"), Lockdown::Integrity);
+        assert_eq!(Lockdown::of_file("[none] integrity confidentiality\n"), Lockdown::None);
+        assert_eq!(Lockdown::of_file("none integrity\n"), Lockdown::Unknown);
+        assert_eq!(Lockdown::of_file("none [new] integrity\n"), Lockdown::Unknown);
     }
 }

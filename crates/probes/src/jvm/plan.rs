@@ -6,19 +6,20 @@ use super::JvmFacts;
 use crate::facts::Facts;
 use crate::plan::{self, State};
 
-/// What a JVM's probes are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum JvmPurpose {
-    /// Contended waits for monitors.
-    MonitorWaits,
-    /// Who had the monitor.
-    MonitorHolders,
-    /// Safepoints.
-    Safepoints,
-    /// What they were for, and how long threads took to stop.
-    Operations,
-    /// Collections.
-    Collections,
+model::named! {
+    /// What a JVM's probes are for; those that others build upon first.
+    pub enum JvmPurpose {
+        /// Contended waits for monitors.
+        MonitorWaits = "monitor-waits",
+        /// Who had the monitor.
+        MonitorHolders = "monitor-holders",
+        /// Safepoints.
+        Safepoints = "safepoints",
+        /// What they were for, and how long threads took to stop.
+        Operations = "vm-operations",
+        /// Collections.
+        Collections = "collections",
+    }
 }
 
 /// How a hook gets at what it is for.
@@ -66,21 +67,6 @@ const COLLECTIONS: &[Probe] =
     &[probe("hotspot", "gc__end", "collection_end"), probe("hotspot", "gc__begin", "collection_begin")];
 
 impl JvmPurpose {
-    /// Every purpose, those that others build upon first.
-    pub const ALL: [Self; 5] =
-        [Self::MonitorWaits, Self::MonitorHolders, Self::Safepoints, Self::Operations, Self::Collections];
-
-    /// The name in tables and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MonitorWaits => "monitor-waits",
-            Self::MonitorHolders => "monitor-holders",
-            Self::Safepoints => "safepoints",
-            Self::Operations => "vm-operations",
-            Self::Collections => "collections",
-        }
-    }
-
     /// The probes that serve it.
     pub fn probes(self) -> &'static [Probe] {
         match self {

@@ -11,7 +11,7 @@ use super::decode::Decoder;
 use super::plan::{JvmHook, JvmMechanism, JvmPlan, Probe};
 use crate::bpf::jvm::OBJECT;
 use crate::bpf::jvm::types::{self, jvm_count};
-use crate::bpf::{self, Loader, Ring};
+use crate::bpf::{self, Loader, Ring, map_name};
 use crate::error::Error;
 use crate::overhead::{self, ProgramCost};
 use crate::plan::State;
@@ -104,7 +104,7 @@ impl JvmProbes {
         }
         let measuring = if options.measure { overhead::count_run_time() } else { None };
         let (object, plan) = load(plan, options)?;
-        let ring = Ring::new(&object)?;
+        let ring = Ring::new(&object, map_name!(jvm.ring))?;
         let (links, plan) = attach_all(&object, &plan, options)?;
         let decoder = Decoder::new(plan.pid, options.clock);
         Ok(Self { _links: links, ring, object, decoder, undecodable: 0, plan, _measuring: measuring })
@@ -154,7 +154,7 @@ impl JvmProbes {
     }
 
     fn count(&self, slot: jvm_count) -> u64 {
-        bpf::sum_over_cpus(&self.object, "counts", slot.0)
+        bpf::sum_over_cpus(&self.object, map_name!(jvm.counts), slot.0)
     }
 }
 
@@ -203,7 +203,7 @@ fn load_planned(plan: &JvmPlan, options: &JvmOptions) -> Result<Object, Error> {
     loader.choose_programs(|program| {
         plan.used().flat_map(JvmHook::programs).any(|name| program == program_or_idle(name, options))
     });
-    loader.resize("ring", options.ring_bytes)?;
+    loader.resize(map_name!(jvm.ring), options.ring_bytes)?;
     loader.set(offset_of!(types::rodata, settings), &settings(tgid, plan.owner_at, options))?;
     loader.set(offset_of!(types::rodata, pid_settings), &ids.settings())?;
     loader.load()

@@ -10,7 +10,7 @@ use libbpf_rs::{Link, Object, ProgramMut, libbpf_sys};
 
 use super::ProfileOptions;
 use crate::bpf::profile::{OBJECT, types};
-use crate::bpf::{self, Loader};
+use crate::bpf::{self, Loader, map_name};
 use crate::error::Error;
 use crate::process_ids::ProcessIds;
 use crate::{facts, perf_event};
@@ -44,13 +44,13 @@ pub(super) fn load(sampling: &Sampling<'_>) -> Result<Object, Error> {
                 "sched_switch" => options.off_cpu_from.is_some(),
                 _ => false,
             });
-            loader.resize("ring", 4096)?;
+            loader.resize(map_name!(profile.ring), 4096)?;
         }
         Sampling::Each { .. } => {
             loader.choose_programs(|program| program == "sample_each");
-            for (map, entries) in [("stack_times", 1), ("off_cpu_threads", 1), ("stacks", 1024)] {
-                loader.resize(map, entries)?;
-            }
+            loader.resize(map_name!(profile.stack_times), 1)?;
+            loader.resize(map_name!(profile.off_cpu_threads), 1)?;
+            loader.resize(map_name!(profile.stacks), 1024)?;
         }
     }
     loader.set(offset_of!(types::rodata, settings), &settings(sampling, &ids)?)?;

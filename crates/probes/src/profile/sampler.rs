@@ -11,7 +11,7 @@ use super::object::{self, Sampling};
 use super::tables::{Frames, Half};
 use super::{ProfileLosses, tables};
 use crate::bpf::profile::types::sample_event;
-use crate::bpf::{self, Ring, whole};
+use crate::bpf::{self, Ring, map_name, whole};
 use crate::error::Error;
 use crate::overhead;
 
@@ -45,7 +45,7 @@ impl Sampler {
     /// Where the kernel refuses the program or the clock.
     pub fn attach(pid: u32, hz: u32, clock: ClockOffset) -> Result<Self, Error> {
         let object = object::load(&Sampling::Each { pid, hz })?;
-        let ring = Ring::new(&object)?;
+        let ring = Ring::new(&object, map_name!(profile.ring))?;
         let links = object::attach_clock(&bpf::program(&object, "sample_each")?, hz)?;
         Ok(Self {
             _links: links,
@@ -78,7 +78,7 @@ impl Sampler {
             out(self.sample(&record)?);
         }
         // Fetched before the samples were: one that came in between has its stacks in `self.stacks`.
-        let stacks = bpf::map(&self.object, "stacks")?;
+        let stacks = bpf::map(&self.object, map_name!(profile.stacks))?;
         for id in fetched {
             let _ = stacks.delete(&id.to_ne_bytes());
         }
@@ -95,7 +95,7 @@ impl Sampler {
         if self.stacks.len() >= MAX_STACKS {
             self.stacks.clear();
         }
-        let stacks = bpf::map(&self.object, "stacks")?;
+        let stacks = bpf::map(&self.object, map_name!(profile.stacks))?;
         let ids: Vec<u64> =
             stacks.keys().filter_map(|key| key.try_into().ok().map(u64::from_ne_bytes)).collect();
         for &id in &ids {
@@ -119,7 +119,7 @@ impl Sampler {
         if let Some(text) = self.texts.get(&(user, kernel)) {
             return Ok(Arc::clone(text));
         }
-        let stacks = bpf::map(&self.object, "stacks")?;
+        let stacks = bpf::map(&self.object, map_name!(profile.stacks))?;
         for id in [user, kernel] {
             self.stacks.entry(id).or_insert_with(|| tables::stack(&stacks, id));
         }

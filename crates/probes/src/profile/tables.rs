@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::object::MAX_FRAMES;
 use super::{ProfileLosses, ProfileOptions};
 use crate::bpf::profile::types::{self, profile_lost};
-use crate::bpf::{self, text_of, whole};
+use crate::bpf::{self, MapName, map_name, text_of, whole};
 use crate::error::Error;
 use crate::kallsyms::Symbols;
 use crate::user::UserCode;
@@ -24,11 +24,11 @@ pub(super) fn read(
     frames: &mut Frames,
 ) -> Result<Vec<StackTime>, Error> {
     let now = monotonic_ns();
-    let mut entries = read_map(object, "stack_times", Entry::read)?;
-    entries.extend(read_map(object, "off_cpu_threads", |tid, off_cpu| {
+    let mut entries = read_map(object, map_name!(profile.stack_times), Entry::read)?;
+    entries.extend(read_map(object, map_name!(profile.off_cpu_threads), |tid, off_cpu| {
         Entry::ongoing(tid, off_cpu, now, options)
     })?);
-    let stacks = bpf::map(object, "stacks")?;
+    let stacks = bpf::map(object, map_name!(profile.stacks))?;
     let time = |entry: Entry| StackTime {
         state: entry.state,
         thread: entry.thread,
@@ -42,7 +42,7 @@ pub(super) fn read(
 
 fn read_map(
     object: &Object,
-    name: &str,
+    name: MapName,
     read: impl Fn(&[u8], &[u8]) -> Option<Entry>,
 ) -> Result<Vec<Entry>, Error> {
     let map = bpf::map(object, name)?;
@@ -52,7 +52,7 @@ fn read_map(
 
 /// What was lost; `skipped` are runs that the kernel left out.
 pub(super) fn losses(object: &Object, skipped: u64) -> ProfileLosses {
-    let lost = |slot: profile_lost| bpf::sum_over_cpus(object, "lost", slot.0);
+    let lost = |slot: profile_lost| bpf::sum_over_cpus(object, map_name!(profile.lost), slot.0);
     ProfileLosses {
         stacks: lost(profile_lost::PROFILE_LOST_STACK),
         uncounted: lost(profile_lost::PROFILE_LOST_TIME),

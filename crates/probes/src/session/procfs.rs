@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapFlags, Object};
 
-use crate::bpf;
+use crate::bpf::{self, map_name};
 use crate::error::Error;
 
 /// As many as the kernel's side has room for.
@@ -63,7 +63,7 @@ impl KernelThreads {
             return Ok(());
         }
         self.looked = Some(Instant::now());
-        let map = bpf::map(object, "kernel_threads")?;
+        let map = bpf::map(object, map_name!(probes.kernel_threads))?;
         let there = kernel_threads();
         // Never one that is still there: it may be waiting, and its wait is counted.
         self.listed.retain(|tid| there.contains(tid) || map.delete(&tid.to_ne_bytes()).is_err());
