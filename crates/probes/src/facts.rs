@@ -32,7 +32,8 @@ pub struct Facts {
     pub btf: bool,
     /// Whether programs can find the file mapped at an address (`bpf_find_vma`, Linux 5.17).
     pub find_vma: bool,
-    /// Whether programs find where the kernel counts what each CPU's time went to (`kernel_cpustat` in its BTF).
+    /// Whether programs find where the kernel counts what each CPU's time went to (`kernel_cpustat`): its BTF has the type, and
+    /// its list of symbols the address.
     pub cpu_times: bool,
     /// This process's effective capabilities.
     pub capabilities: Capabilities,
@@ -75,7 +76,7 @@ impl Facts {
             bpf_refused,
             btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
             find_vma: has_helper(libbpf_sys::BPF_PROG_TYPE_TRACEPOINT, libbpf_sys::BPF_FUNC_find_vma),
-            cpu_times: functions::has_variable("kernel_cpustat"),
+            cpu_times: functions::has_variable("kernel_cpustat") && crate::kallsyms::lists("kernel_cpustat"),
             capabilities: Capabilities::of_this_process(),
             lockdown: Lockdown::current(),
             pid_namespace: PidNamespace::current(),

@@ -65,6 +65,15 @@ pub(crate) fn shows_addresses() -> bool {
     File::open(PATH).is_ok_and(|file| shown(BufReader::new(file)))
 }
 
+/// Whether the kernel lists a symbol, at whichever address: data only with `CONFIG_KALLSYMS_ALL`.
+pub(crate) fn lists(name: &str) -> bool {
+    File::open(PATH).is_ok_and(|file| names(BufReader::new(file), name))
+}
+
+fn names(lines: impl BufRead, name: &str) -> bool {
+    lines.lines().map_while(Result::ok).any(|line| line.split_ascii_whitespace().nth(2) == Some(name))
+}
+
 /// The first function tells. What comes before it may lie at zero for everybody: per-CPU data, on kernels of
 /// x86 before 6.15.
 fn shown(lines: impl BufRead) -> bool {
@@ -91,7 +100,7 @@ fn parse_function(line: &str) -> Option<(u64, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Symbols, shown};
+    use super::{Symbols, names, shown};
 
     const LINES: &str = "0000000000000000 A fixed_percpu_data
 ffffffff81000000 T _text
@@ -140,5 +149,12 @@ ffffffff81000250
         assert!(shown(LINES.as_bytes()));
         assert!(!shown("0000000000000000 A fixed_percpu_data\n0000000000000000 T _text\n".as_bytes()));
         assert!(!shown("".as_bytes()));
+    }
+
+    #[test]
+    fn a_symbol_is_listed_by_its_whole_name() {
+        let listed = "0000000000030e40 D kernel_cpustat\nffffffff81000000 T kernel_cpustat_cpu\n";
+        assert!(names(listed.as_bytes(), "kernel_cpustat"));
+        assert!(!names(listed.as_bytes(), "cpustat") && !names("".as_bytes(), "kernel_cpustat"));
     }
 }

@@ -35,7 +35,7 @@ const XFS: Making<'static> =
     Making { kind: "xfs", arguments: &["-q", "-f"], bytes: 320 << 20, options: "loop" };
 const GIVE_UP: Duration = Duration::from_secs(60);
 /// What must be seen by every plan, on every kernel since 5.10, once ext4 and XFS are mounted.
-const ALWAYS: [Purpose; 20] = [
+const ALWAYS: [Purpose; 19] = [
     Purpose::FileWrites,
     Purpose::FileReads,
     Purpose::FileTransfers,
@@ -55,7 +55,6 @@ const ALWAYS: [Purpose; 20] = [
     Purpose::XfsLogGrants,
     Purpose::FsFreezes,
     Purpose::ProcessStops,
-    Purpose::CpuGaps,
 ];
 
 #[test]

@@ -81,8 +81,9 @@ fn meets(need: Need, facts: &Facts) -> Result<(), State> {
             "this kernel's BPF programs cannot find the file mapped at an address",
             "Linux 5.17 or newer",
         )),
-        (Need::CpuTimes, _) if !facts.cpu_times => Err(hopeless(
-            "the kernel's BTF does not say where it counts the time of each CPU (kernel_cpustat)",
+        (Need::CpuTimes, _) if !facts.cpu_times => Err(missing(
+            "the kernel does not say where it counts the time of each CPU (kernel_cpustat)",
+            "a kernel with CONFIG_KALLSYMS_ALL=y and BTF of its variables",
         )),
         (Need::TickRate, _) if facts.hz.is_none() => Err(missing(
             "the kernel's HZ, in which jbd2 counts, is unknown",
