@@ -154,7 +154,8 @@ fn a_user_with_the_named_capabilities_records_everything() {
     // workload is no broker: it runs no JVM and has no metadata log.
     let of_others = |what: &String| {
         what.ends_with("-functions")
-            || ["thread-names", "lock-waits", "monitor-waits", "replicas", "cpu-gaps"].contains(&what.as_str())
+            || ["thread-names", "lock-waits", "monitor-waits", "replicas", "cpu-gaps"]
+                .contains(&what.as_str())
     };
     let missing = not_seen(&recording);
     assert!(missing.iter().all(of_others), "{missing:#?}");

@@ -171,7 +171,11 @@ fn write_heading(out: &mut impl Write, fleet: &Fleet) -> io::Result<()> {
         writeln!(out, "cluster {cluster}: {brokers}, too few to compare: at least {MIN_BROKERS} needed")?;
     }
     let compared = fleet.brokers.iter().filter(|broker| !fleet.too_small.contains_key(&broker.name.cluster));
-    let compared = format_count_of(compared.count() as u64, "broker");
+    let compared = compared.count();
+    if compared == 0 {
+        return writeln!(out, "nothing was compared");
+    }
+    let compared = format_count_of(compared as u64, "broker");
     let Some(first) = fleet.differences.first() else {
         return writeln!(out, "{compared} compared: none differs from the others of its cluster");
     };
