@@ -1,5 +1,5 @@
-//! The newest release of a client that is ahead of the broker: the first request of every connection is in a version that
-//! neither the broker nor brokerscope knows. See README.md.
+//! The newest releases of nine client libraries. Two are ahead of the broker: the first request of each of their connections
+//! is in a version that neither the broker nor brokerscope knows. See README.md.
 
 use std::sync::MutexGuard;
 
@@ -27,8 +27,19 @@ fn live(test: &str) -> Option<MutexGuard<'static, ()>> {
 fn requests_agree_with_kafkas_own_log() {
     let Some(_alone) = live("the newest clients against Kafka's own log") else { return };
     println!("{} requests in Kafka's log", newest_traffic().log.len());
-    assert!(newest_traffic().log.len() > 150, "too few requests to prove much");
+    assert!(newest_traffic().log.len() > 1_000, "too few requests to prove much");
     agreement::of_each_request(newest_traffic());
+}
+
+#[test]
+fn every_library_was_seen() {
+    let Some(_alone) = live("the newest clients by name") else { return };
+    for name in NEWEST {
+        let of = |id: Option<&str>| id.is_some_and(|id| id.starts_with(&format!("{name}-")));
+        let logged = newest_traffic().log.iter().filter(|request| of(request.client_id.as_deref())).count();
+        println!("{name}: {logged} requests in Kafka's log");
+        assert!(logged > 20, "{name} sent {logged} requests");
+    }
 }
 
 #[test]

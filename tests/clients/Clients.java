@@ -3,7 +3,7 @@
 // group that reads and commits; and the topics all clients use. Checks nothing: the broker's request log
 // is the expected answer.
 //
-// java -cp JARS Clients.java setup BOOTSTRAP | mix BOOTSTRAP | trickle BOOTSTRAP SECONDS
+// java -cp JARS Clients.java setup BOOTSTRAP | mix BOOTSTRAP NAME | trickle BOOTSTRAP SECONDS
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -38,16 +38,22 @@ public final class Clients {
     static final int OLD_PARTITIONS = 4;
     /** The groups that clients read in. */
     static final String[] GROUPS = {"java-group", "librdkafka-group", "librdkafka-old-group", "kafka-python-group",
-            "aiokafka-group", "kafkajs-group", "franz-go-group", "sarama-group", "segmentio-group"};
+            "aiokafka-group", "kafkajs-group", "franz-go-group", "sarama-group", "segmentio-group", "newest-java-group",
+            "newest-franz-go-group", "newest-sarama-group", "newest-segmentio-group"};
     static final int[] SIZES = {1, 10, 100, 1_000, 10_000};
 
+    /** With which client ids and message ids begin. */
+    static String name = "java";
     static final Random RANDOM = new Random(20);
     static int messages;
 
     public static void main(String[] args) throws Exception {
         switch (args[0]) {
             case "setup" -> setup(args[1]);
-            case "mix" -> mix(args[1]);
+            case "mix" -> {
+                name = args[2];
+                mix(args[1]);
+            }
             case "trickle" -> trickle(args[1], Integer.parseInt(args[2]));
             default -> throw new IllegalArgumentException(args[0]);
         }
@@ -82,7 +88,7 @@ public final class Clients {
         for (String codec : new String[] {"none", "gzip", "snappy", "lz4", "zstd"}) {
             for (String acks : new String[] {"0", "1", "all"}) {
                 boolean idempotent = acks.equals("all");
-                try (var producer = producer(bootstrap, "java-" + codec + "-" + acks, Map.of(
+                try (var producer = producer(bootstrap, name + "-" + codec + "-" + acks, Map.of(
                         "compression.type", codec, "acks", acks, "linger.ms", "3",
                         "enable.idempotence", Boolean.toString(idempotent)))) {
                     rounds(producer, 12);
@@ -114,7 +120,7 @@ public final class Clients {
 
     /** No lingering, small batches: many small requests, five in flight. */
     static void oneAtATime(String bootstrap) {
-        try (var producer = producer(bootstrap, "java \"quoted\" \\ one at a time", Map.of(
+        try (var producer = producer(bootstrap, name + " \"quoted\" \\ one at a time", Map.of(
                 "linger.ms", "0", "batch.size", "0", "acks", "1", "enable.idempotence", "false",
                 "max.in.flight.requests.per.connection", "5"))) {
             for (int i = 0; i < 200; i++) {
@@ -126,7 +132,7 @@ public final class Clients {
     /** Records of 200 KiB, a batch of nearly 1 MB for each of twelve partitions in one request. */
     static void big(String bootstrap) {
         for (String acks : new String[] {"0", "all"}) {
-            try (var producer = producer(bootstrap, "java-big-" + acks, Map.of(
+            try (var producer = producer(bootstrap, name + "-big-" + acks, Map.of(
                     "acks", acks, "enable.idempotence", "false", "linger.ms", "500", "batch.size", "900000",
                     "max.request.size", "30000000", "buffer.memory", "67108864"))) {
                 for (int i = 0; i < 4; i++) {
@@ -139,8 +145,8 @@ public final class Clients {
     }
 
     static void transactions(String bootstrap) {
-        try (var producer = producer(bootstrap, "java-transactional", Map.of(
-                "transactional.id", "java-transaction", "compression.type", "lz4", "linger.ms", "3"))) {
+        try (var producer = producer(bootstrap, name + "-transactional", Map.of(
+                "transactional.id", name + "-transaction", "compression.type", "lz4", "linger.ms", "3"))) {
             producer.initTransactions();
             for (int i = 0; i < 6; i++) {
                 producer.beginTransaction();
@@ -155,7 +161,7 @@ public final class Clients {
     }
 
     static void rewrittenAndRefused(String bootstrap) throws Exception {
-        try (var producer = producer(bootstrap, "java-rewritten", Map.of("acks", "1", "enable.idempotence", "false"))) {
+        try (var producer = producer(bootstrap, name + "-rewritten", Map.of("acks", "1", "enable.idempotence", "false"))) {
             producer.send(record(STAMPED, 0, 100)).get();
             try {
                 producer.send(record(TIGHT, 0, 5_000)).get();
@@ -168,7 +174,7 @@ public final class Clients {
 
     static void consume(String bootstrap) {
         Map<String, Object> config = new HashMap<>(Map.of("bootstrap.servers", bootstrap,
-                "group.id", "java-group", "client.id", "java-consumer", "auto.offset.reset", "earliest",
+                "group.id", name + "-group", "client.id", name + "-consumer", "auto.offset.reset", "earliest",
                 "isolation.level", "read_committed", "enable.auto.commit", "false",
                 "key.deserializer", ByteArrayDeserializer.class, "value.deserializer", ByteArrayDeserializer.class));
         try (var consumer = new KafkaConsumer<byte[], byte[]>(config)) {
@@ -178,13 +184,13 @@ public final class Clients {
                 read += consumer.poll(Duration.ofMillis(200)).count();
             }
             consumer.commitSync();
-            System.out.println("{\"client\":\"java\",\"sent\":" + messages + ",\"read\":" + read + "}");
+            System.out.println("{\"client\":\"" + name + "\",\"sent\":" + messages + ",\"read\":" + read + "}");
         }
     }
 
     /** A light, even load: what the recorder sees when it is killed. */
     static void trickle(String bootstrap, int seconds) throws Exception {
-        try (var producer = producer(bootstrap, "java-trickle", Map.of("acks", "1", "linger.ms", "0",
+        try (var producer = producer(bootstrap, name + "-trickle", Map.of("acks", "1", "linger.ms", "0",
                 "enable.idempotence", "false"))) {
             for (long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds); System.nanoTime() < end;) {
                 send(producer, MIX, messages % MIX_PARTITIONS, 300);
@@ -205,7 +211,7 @@ public final class Clients {
         System.arraycopy(noise, 0, value, 0, noise.length);
         byte[] key = messages % 3 == 0 ? null : ("key-" + messages % 7).getBytes(StandardCharsets.UTF_8);
         var record = new ProducerRecord<>(topic, partition, key, value);
-        record.headers().add("mid", ("java-" + messages).getBytes(StandardCharsets.UTF_8));
+        record.headers().add("mid", (name + "-" + messages).getBytes(StandardCharsets.UTF_8));
         messages++;
         return record;
     }

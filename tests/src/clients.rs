@@ -1,5 +1,5 @@
-//! Real clients: Kafka's own (Java), two versions of librdkafka, kafka-python, aiokafka, kafkajs, franz-go, Sarama
-//! and segmentio's. Runs them and collects what they say they sent.
+//! Real clients: Kafka's own (Java), two versions of librdkafka, kafka-python, aiokafka, kafkajs, franz-go, Sarama,
+//! segmentio's and rskafka. Runs them and collects what they say they sent.
 
 mod install;
 
@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use lab::kafka::Jars;
 use serde_json::Value;
 
 /// A client that works longer than this hangs.
@@ -34,9 +35,28 @@ pub const PINNED: [&str; 5] =
 /// Those that speak every version they can, one after the other.
 pub const EVERY: [&str; 1] = ["every-version"];
 
-/// The newest release of a client that speaks versions of which the broker knows nothing: franz-go 1.22 begins every
-/// connection with `ApiVersions` v5.
-pub const NEWEST: [&str; 1] = ["newest-franz-go"];
+/// The newest releases of nine client libraries. Those that [`CLIENTS`] pins at an older one have another name here.
+/// Java 4.4 and franz-go 1.22 begin every connection with `ApiVersions` v5, of which the broker knows nothing.
+pub const NEWEST: [&str; 9] = [
+    "newest-java",
+    "librdkafka",
+    "kafka-python",
+    "aiokafka",
+    "kafkajs",
+    "newest-franz-go",
+    "newest-sarama",
+    "newest-segmentio",
+    "rskafka",
+];
+
+/// Names Kafka's Java client alone, of a newer release than the broker.
+const NEWEST_JAVA: Jars = Jars {
+    name: "Kafka's newest Java client",
+    directory: "newest-java-client",
+    pom: include_str!("../clients/newest-java.xml"),
+    arguments: &[],
+    size: "about 20 MB",
+};
 
 /// The clients, installed.
 #[derive(Debug)]
@@ -138,17 +158,21 @@ impl Clients {
 
     fn client(&self, name: &str, bootstrap: &str) -> Command {
         let mut command = match name {
-            "java" => return self.java(&["mix", bootstrap]),
+            "java" => return self.java(&["mix", bootstrap, name]),
+            "newest-java" => {
+                let jars = NEWEST_JAVA.prepare().unwrap_or_else(|error| panic!("{error}"));
+                return self.java_of(&jars.join("*").to_string_lossy(), &["mix", bootstrap, name]);
+            }
             "librdkafka" => self.python_client(&self.python, "librdkafka_client.py"),
             "librdkafka-old" => self.python_client(&self.python_old, "librdkafka_client.py"),
             "kafka-python" => self.python_client(&self.python, "kafka_python_client.py"),
             "aiokafka" => self.python_client(&self.python, "aiokafka_client.py"),
             "kafkajs" => self.javascript("kafkajs_client.js"),
             "franz-go" | "pinned-franz-go" => Command::new(self.go.join("franz")),
-            "newest-franz-go" => {
-                let built = install::go(&self.programs.join("go-newest"), "brokerscope/e2e/clients/franz");
-                Command::new(built.join("franz"))
-            }
+            "newest-franz-go" => self.newest_go("franz"),
+            "newest-sarama" => self.newest_go("sarama"),
+            "newest-segmentio" => self.newest_go("segmentio"),
+            "rskafka" => Command::new(install::cargo(&self.programs.join("rskafka"), "rskafka_client")),
             "sarama" | "pinned-sarama" => Command::new(self.go.join("sarama")),
             "segmentio" => Command::new(self.go.join("segmentio")),
             "every-version" => Command::new(self.go.join("versions")),
@@ -162,6 +186,11 @@ impl Clients {
             command.arg("old");
         }
         command
+    }
+
+    fn newest_go(&self, program: &str) -> Command {
+        let built = install::go(&self.programs.join("go-newest"), "tool");
+        Command::new(built.join(program))
     }
 
     fn python_client(&self, python: &Path, program: &str) -> Command {
@@ -184,11 +213,12 @@ impl Clients {
     }
 
     fn java(&self, arguments: &[&str]) -> Command {
+        self.java_of(&self.classpath, arguments)
+    }
+
+    fn java_of(&self, classpath: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("java");
-        command
-            .args(["-Xmx512m", "-cp", &self.classpath])
-            .arg(self.programs.join("Clients.java"))
-            .args(arguments);
+        command.args(["-Xmx512m", "-cp", classpath]).arg(self.programs.join("Clients.java")).args(arguments);
         command
     }
 }

@@ -82,6 +82,23 @@ pub(super) fn go(module: &Path, packages: &str) -> PathBuf {
     directory
 }
 
+/// A client in Rust. Built each time, as the Go clients are, and beside the workspace: the features that its library asks of
+/// other crates are none of brokerscope's.
+pub(super) fn cargo(package: &Path, program: &str) -> PathBuf {
+    let directory = cache("cargo", &package.join("Cargo.lock"));
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(package.join("Cargo.toml"));
+    cargo.arg("--target-dir").arg(&directory);
+    // The test's own build says how the workspace is built.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_")) {
+        if name != "CARGO_HOME" {
+            cargo.env_remove(name);
+        }
+    }
+    must(cargo.env_remove("RUSTFLAGS"));
+    directory.join("debug").join(program)
+}
+
 fn must(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
     let stderr = String::from_utf8_lossy(&output.stderr);

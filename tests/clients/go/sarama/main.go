@@ -38,7 +38,7 @@ var old = []sarama.KafkaVersion{
 func config(name string) *sarama.Config {
 	config := sarama.NewConfig()
 	config.ClientID = messages.Client + "-" + name
-	config.Version = sarama.V3_6_0_0
+	config.Version = sarama.MaxVersion
 	config.Producer.Partitioner = sarama.NewManualPartitioner
 	config.Producer.Return.Successes = true
 	config.Producer.Flush.Frequency = 3 * time.Millisecond
