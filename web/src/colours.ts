@@ -38,6 +38,7 @@ export const KINDS: Record<string, string> = {
   throttle: "#b8a700",
   reclaim: "#7a5230",
   call: "#aa4499",
+  idle: "#9aa4b0",
   running: "#009e73",
   "waiting for a CPU": "#b8a700",
   "in a file operation": "#0072b2",
@@ -46,6 +47,9 @@ export const KINDS: Record<string, string> = {
   "stopped by the JVM": "#8f6fd1",
   "waiting for work": "#9aa4b0",
 };
+
+/** The kind of a thread's waits for work; drawn pale. */
+export const IDLE = "idle";
 
 /** A kind's colour. */
 export function kindColour(kind: string): string {

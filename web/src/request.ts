@@ -5,7 +5,7 @@ import type { Detail, Recording } from "./data";
 import { h } from "./dom";
 import { type Clock, length, percent, size } from "./format";
 import type { State } from "./state";
-import { evidenceList, waterfall } from "./waterfall";
+import { evidenceList, kindLegend, waterfall } from "./waterfall";
 
 /** The request that is selected, or the slowest. */
 export function request(recording: Recording, state: State, clock: Clock): { element: HTMLElement; draw: () => void } {
@@ -20,7 +20,7 @@ export function request(recording: Recording, state: State, clock: Clock): { ele
     }
     const told = h("p", { class: "told", "aria-live": "polite" }, "Point at a bar to read it.");
     const picture = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Waterfall" });
-    holder.replaceChildren(head(detail, clock), stages(recording, detail), picture, told, notes(detail));
+    holder.replaceChildren(head(detail, clock), stages(recording, detail), picture, told, kindLegend(recording, detail), notes(detail));
     picture.append(waterfall(recording, detail, Math.max(600, width), (text) => (told.textContent = text)));
   };
   state.listen((_, changed) => {

@@ -115,7 +115,7 @@ export interface Why {
 
 /** A stretch of time. */
 export interface Span {
-  /** What kind of thing: as kinds of evidence are named, or `throttle`, `reclaim`, `call`. */
+  /** What kind of thing: as kinds of evidence are named, or `throttle`, `reclaim`, `call`, or `idle`: a wait for work. */
   kind: string;
   /** Its start, nanoseconds after the page's origin. */
   start_ns: number;

@@ -1,7 +1,7 @@
 // One slow request on one axis of time: its bytes on the wire, its stages, what the evidence names, commits and device
 // requests, what the threads of its story did, and other threads beneath.
 
-import { colourOf, isPale, kindColour } from "./colours";
+import { colourOf, IDLE, isPale, KINDS, kindColour } from "./colours";
 import { type Detail, type Recording, type Span, spansOf } from "./data";
 import { h, s } from "./dom";
 import { length, plain } from "./format";
@@ -125,7 +125,8 @@ function stages(recording: Recording, detail: Detail): Bar[] {
 }
 
 function bar(span: Span): Bar {
-  return { kind: span.kind, start: span.start_ns, end: span.end_ns, parted: span.parted_ns, label: span.label, text: `${span.kind}, ${length(span.end_ns - span.start_ns)}: ${span.text}` };
+  const { kind } = span;
+  return { kind, start: span.start_ns, end: span.end_ns, parted: span.parted_ns, label: span.label, text: `${kind}, ${length(span.end_ns - span.start_ns)}: ${span.text}`, hatched: kind === IDLE };
 }
 
 /** Rows in which no bar covers another: kinds stay apart, so that reasons stand beneath what they explain. What finds no row
@@ -155,7 +156,7 @@ function draw(one: Bar, x: (at: number) => number, y: number, width: number, tol
   group.append(s("rect", { x: left, y, width: wide, height: BAR, rx: 1.5, fill: colour, ...(one.hatched ? { "fill-opacity": 0.35 } : {}) }));
   if (one.parted !== null && one.parted !== undefined && one.parted > one.start) {
     // A block request is pale until the driver had it; a thread off the CPU, from when it could have run.
-    const [from, until] = one.kind === "off-cpu" ? [one.parted, one.end] : [one.start, one.parted];
+    const [from, until] = one.kind === "off-cpu" || one.kind === IDLE ? [one.parted, one.end] : [one.start, one.parted];
     group.append(s("rect", { class: "pale", x: x(from), y, width: Math.max(0, x(until) - x(from)), height: BAR }));
   }
   const inside = wide > 60;
@@ -190,6 +191,19 @@ function clip(text: string, pixels: number): string {
 
 function short(thread: string): string {
   return thread.replace("data-plane-kafka-", "");
+}
+
+/** What the colours of the lanes stand for. */
+export function kindLegend(recording: Recording, detail: Detail): HTMLElement {
+  const spans = spansOf(recording, [...detail.threads.flatMap((thread) => thread.spans), ...detail.block_ios, ...detail.others]);
+  const kinds = new Set([...detail.evidence.map((proof) => proof.kind), ...(detail.commits.length > 0 ? ["commit"] : []), ...spans.map((span) => span.kind)]);
+  const list = h("ul", { class: "legend", "aria-label": "Kinds" });
+  for (const kind of Object.keys(KINDS).filter((one) => kinds.has(one))) {
+    const swatch = h("span", { class: kind === IDLE ? "swatch muted" : "swatch", "aria-hidden": "true" });
+    swatch.style.background = kindColour(kind);
+    list.append(h("li", {}, swatch, kind === IDLE ? "idle: waits for work" : kind));
+  }
+  return list;
 }
 
 /** The text for screen readers, printed beneath. */

@@ -151,7 +151,8 @@ impl Draft {
         let mut spans = |events: &[Arc<RecentEvent>], concluded: (Tid, &[Evidence])| {
             let (waiter, waits) = concluded;
             let mut numbers: Vec<_> = waits.iter().filter_map(|wait| pool.wait(grid, waiter, wait)).collect();
-            numbers.extend(events.iter().filter_map(|seen| pool.event(grid, seen)));
+            let event = |seen: &Arc<RecentEvent>| pool.event(grid, seen, around::is_evidence(&verdict, seen));
+            numbers.extend(events.iter().filter_map(event));
             cut |= numbers.len() < events.len() + waits.len();
             numbers
         };

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use model::{Event, Nanos};
+use report::thread_state::{ThreadState, ThreadStates};
 
 /// How long events are kept: a verdict comes some ten seconds after its request, which may have taken long.
 const KEPT: Nanos = Nanos::from_millis(75_000);
@@ -23,6 +24,20 @@ const DISORDER: Nanos = Nanos::from_millis(2_000);
 pub(super) struct RecentEvent {
     pub(super) number: u64,
     pub(super) event: Event,
+    /// How long of it a thread waited for work: it sat in a futex or in `epoll_wait`.
+    idle: Nanos,
+}
+
+impl RecentEvent {
+    /// How long something was done in it, or waited for that is no work.
+    pub(super) fn busy(&self) -> Nanos {
+        span(&self.event).map_or(Nanos::ZERO, |(start, end)| end - start - self.idle)
+    }
+
+    /// Whether it is a thread's wait for work.
+    pub(super) fn is_idle(&self) -> bool {
+        self.idle > Nanos::ZERO
+    }
 }
 
 /// Events that took long enough to be seen beside a slow request.
@@ -36,6 +51,7 @@ pub(super) struct Recent {
     /// Up to when events were given up for want of room.
     given_up: Nanos,
     numbered: u64,
+    states: ThreadStates,
 }
 
 impl Recent {
@@ -51,6 +67,7 @@ impl Recent {
             whole_from: Nanos::MIN,
             given_up: Nanos::MIN,
             numbered: 0,
+            states: ThreadStates::default(),
         }
     }
 
@@ -66,10 +83,16 @@ impl Recent {
         if length < self.least {
             return;
         }
+        let mut idle = Nanos::ZERO;
+        self.states.of(event, &mut |stretch| {
+            if stretch.state == ThreadState::Idle {
+                idle = stretch.end - stretch.start;
+            }
+        });
         self.numbered += 1;
         let is_brief = length.0 / NOT_BRIEF < self.least.0;
         let (events, kept) = if is_brief { (&mut self.brief, BRIEF_KEPT) } else { (&mut self.long, KEPT) };
-        events.push_back(Arc::new(RecentEvent { number: self.numbered, event: event.clone() }));
+        events.push_back(Arc::new(RecentEvent { number: self.numbered, event: event.clone(), idle }));
         while events.front().is_some_and(|oldest| oldest.event.time() < before - kept) {
             events.pop_front();
         }

@@ -15,6 +15,8 @@ const MORE_THREADS: usize = 12;
 const MAX_SPANS: usize = 80;
 const MAX_BLOCK_IOS: usize = 200;
 const MAX_COMMITS: usize = 20;
+/// What a thread waited for a CPU after it was idle is shown from this share of the request's latency on.
+const VISIBLE: i64 = 100;
 /// How much before and after the request is shown, as a share of its latency.
 const MARGIN: i64 = 20;
 
@@ -59,7 +61,7 @@ impl Around {
         commits.sort_by_key(|seen| (Reverse(length(seen)), seen.number));
         commits.truncate(MAX_COMMITS);
         Self {
-            threads: told(threads, verdict),
+            threads: told(threads, verdict, Nanos((end - request.arrival).0 / VISIBLE)),
             commits,
             block_ios: longest(block_ios, MAX_BLOCK_IOS),
             others: longest(others, MAX_SPANS),
@@ -93,13 +95,26 @@ impl Thread {
         self.events.push(Arc::clone(seen));
     }
 
-    fn busy(&self) -> i64 {
-        self.events.iter().map(length).sum()
+    fn busy(&self) -> Nanos {
+        self.events.iter().map(|seen| seen.busy()).sum()
     }
 }
 
-/// The threads of the evidence in its order, who waited before who was waited for, then those that were busy longest.
-fn told(mut threads: BTreeMap<Tid, Thread>, verdict: &Verdict) -> Vec<Thread> {
+/// Whether the evidence names this wait, by what a thread was off the CPU for or by the lock that it waited for: then it was
+/// not for work.
+pub(super) fn is_evidence(verdict: &Verdict, seen: &RecentEvent) -> bool {
+    let Event::OffCpu(wait) = &seen.event else { return false };
+    verdict.evidence.iter().any(|proof| {
+        let is_wait = matches!(proof.kind, EvidenceKind::OffCpu | EvidenceKind::LockWait);
+        let whose = proof.waiter.as_ref().map(|waiter| waiter.tid).or(proof.tid);
+        is_wait && whose == Some(wait.tid) && proof.start < wait.end && wait.start < proof.end
+    })
+}
+
+/// The threads of the evidence in its order, who waited before who was waited for, then those that were busy longest. Of
+/// the others none that only waited for work, and for a CPU for less than
+/// `least`.
+fn told(mut threads: BTreeMap<Tid, Thread>, verdict: &Verdict, least: Nanos) -> Vec<Thread> {
     for (wait, waiter) in waits(verdict) {
         threads.entry(waiter.tid).or_insert_with(|| Thread::new(waiter.tid)).waited(waiter, wait);
     }
@@ -111,6 +126,7 @@ fn told(mut threads: BTreeMap<Tid, Thread>, verdict: &Verdict) -> Vec<Thread> {
         told.extend(threads.remove(&tid).map(|thread| Thread { in_evidence: true, ..thread }));
     }
     let mut rest: Vec<_> = threads.into_values().collect();
+    rest.retain(|thread| thread.events.iter().any(|seen| !seen.is_idle() || seen.busy() >= least));
     rest.sort_by_key(|thread| (Reverse(thread.busy()), thread.tid));
     told.extend(rest.into_iter().take(MORE_THREADS));
     for thread in &mut told {
@@ -128,10 +144,128 @@ fn length(seen: &Arc<RecentEvent>) -> i64 {
     span(&seen.event).map_or(0, |(start, end)| (end - start).0)
 }
 
-/// The longest, in the order of their starts.
+/// The longest, without what of them was idle, in the order of their starts.
 fn longest(mut events: Vec<Arc<RecentEvent>>, most: usize) -> Vec<Arc<RecentEvent>> {
-    events.sort_by_key(|seen| (Reverse(length(seen)), seen.number));
+    events.sort_by_key(|seen| (Reverse(seen.busy()), Reverse(length(seen)), seen.number));
     events.truncate(most);
     events.sort_by_key(|seen| (span(&seen.event), seen.number));
     events
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::{
+        Cause, Confidence, Event, Evidence, EvidenceKind, Nanos, OffCpu, Request, Stages, Tid, Verdict,
+        Waiter,
+    };
+
+    use super::{Around, Recent, is_evidence};
+    use crate::detail::pool::Pool;
+    use crate::grid::Grid;
+
+    const EPOLL: &str = "do_syscall_64;do_epoll_wait;ep_poll;schedule_hrtimeout_range;schedule";
+    const FUTEX: &str = "do_syscall_64;do_futex;futex_wait;futex_wait_queue;schedule";
+    const JOURNAL: &str = "vfs_write;ext4_dirty_inode;start_this_handle;wait_transaction_locked;schedule";
+
+    fn ms(ms: i64) -> Nanos {
+        Nanos::from_millis(ms)
+    }
+
+    fn off_cpu(tid: Tid, (start, woken, end): (i64, i64, i64), stack: &str) -> Event {
+        Event::OffCpu(Box::new(OffCpu {
+            start: ms(start),
+            end: ms(end),
+            woken: Some(ms(woken)),
+            pid: 1,
+            tid,
+            thread: format!("thread-{tid}").into(),
+            preempted: false,
+            stack: stack.into(),
+            waker: None,
+        }))
+    }
+
+    /// A request of 100 ms, which began a second after the origin, with this evidence.
+    fn verdict(evidence: Vec<Evidence>) -> Verdict {
+        let at = "10.0.0.1:9092".parse().unwrap();
+        Verdict {
+            stages: Stages::default(),
+            stage_spans: Vec::new(),
+            cause: Cause::Unobserved,
+            chain: Vec::new(),
+            root: "".into(),
+            confidence: Confidence::Weak,
+            evidence,
+            partition: None,
+            advice: Vec::new(),
+            losses: Vec::new(),
+            kafka: None,
+            doubts: Vec::new(),
+            request: Request { arrival: ms(1_000), end: Some(ms(1_100)), ..Request::new(at, at) },
+        }
+    }
+
+    fn of(kind: EvidenceKind, tid: Tid) -> Evidence {
+        Evidence::new(kind, ms(1_010), ms(1_090), "").of_thread(tid, &"".into())
+    }
+
+    fn recent(events: &[Event]) -> Recent {
+        let mut recent = Recent::new(ms(100));
+        for event in events {
+            recent.event(event);
+        }
+        recent
+    }
+
+    fn tids(evidence: Vec<Evidence>, events: &[Event]) -> Vec<Tid> {
+        Around::of(&verdict(evidence), &recent(events)).threads.iter().map(|thread| thread.tid).collect()
+    }
+
+    /// Of each thread the kinds of its stretches.
+    fn kinds(evidence: Vec<Evidence>, events: &[Event]) -> Vec<(Tid, &'static str)> {
+        let verdict = verdict(evidence);
+        let around = Around::of(&verdict, &recent(events));
+        let (mut pool, grid) = (Pool::default(), Grid::new(Nanos(0)));
+        for seen in around.threads.iter().flat_map(|thread| &thread.events) {
+            pool.event(&grid, seen, is_evidence(&verdict, seen)).unwrap();
+        }
+        let tids = around.threads.iter().flat_map(|thread| thread.events.iter().map(|_| thread.tid));
+        tids.zip(pool.spans.iter().map(|span| span.kind)).collect()
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_work_is_not_busy() {
+        let events = [
+            off_cpu(1, (1_000, 1_099, 1_099), EPOLL),
+            off_cpu(2, (1_000, 1_098, 1_098), FUTEX),
+            off_cpu(3, (1_000, 1_003, 1_003), JOURNAL),
+            // Woken early, it had no CPU for long.
+            off_cpu(4, (1_000, 1_050, 1_090), EPOLL),
+        ];
+        assert_eq!(tids(Vec::new(), &events), [4, 3]);
+    }
+
+    #[test]
+    fn of_a_busy_thread_waits_for_work_are_of_another_kind_and_room_is_for_the_rest_first() {
+        let mut events = vec![off_cpu(3, (1_050, 1_053, 1_053), JOURNAL)];
+        events.extend((0..200).map(|n| off_cpu(3, (900 + n, 901 + n, 901 + n), EPOLL)));
+        let kinds = kinds(Vec::new(), &events);
+        assert_eq!(kinds.len(), 80);
+        assert_eq!(kinds.iter().filter(|(_, kind)| *kind == "off-cpu").count(), 1);
+        assert_eq!(kinds.iter().filter(|(_, kind)| *kind == "idle").count(), 79);
+    }
+
+    #[test]
+    fn a_wait_that_is_evidence_is_shown_and_is_not_idle() {
+        let events = [off_cpu(1, (1_010, 1_090, 1_090), FUTEX), off_cpu(1, (1_095, 1_100, 1_100), FUTEX)];
+        let told = [(1, "off-cpu"), (1, "idle")];
+        assert_eq!(kinds(vec![of(EvidenceKind::OffCpu, 1)], &events), told);
+        let waiter = Waiter { tid: 1, thread: Arc::from("thread-1") };
+        let wait = Evidence { waiter: Some(waiter), ..of(EvidenceKind::LockWait, 9) };
+        assert_eq!(kinds(vec![wait], &events), told);
+        // Evidence of another kind does not say what it waited for.
+        assert_eq!(kinds(vec![of(EvidenceKind::FileOp, 1)], &events), [(1, "idle"), (1, "idle")]);
+    }
 }

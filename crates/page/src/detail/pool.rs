@@ -30,9 +30,16 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// The number of an event's stretch; none where there is no room for more.
-    pub(super) fn event(&mut self, grid: &Grid, seen: &RecentEvent) -> Option<u32> {
-        self.number(Source::Event(seen.number), || spans::of(grid, &seen.event))
+    /// The number of an event's stretch; none where there is no room for more. A thread's wait for work is idle, unless it
+    /// is evidence of any request.
+    pub(super) fn event(&mut self, grid: &Grid, seen: &RecentEvent, is_evidence: bool) -> Option<u32> {
+        let span =
+            || spans::of(grid, &seen.event).map(|span| if seen.is_idle() { span.idle() } else { span });
+        let number = self.number(Source::Event(seen.number), span)?;
+        if let Some(span) = self.spans.get_mut(number as usize).filter(|_| is_evidence) {
+            span.kind = spans::OFF_CPU;
+        }
+        Some(number)
     }
 
     /// The number of a wait for a lock that was concluded.

@@ -9,10 +9,13 @@ use crate::grid::Grid;
 use crate::recent::span;
 use report::quantity::{format_bytes, format_count};
 
+/// A thread off the CPU.
+pub(super) const OFF_CPU: &str = "off-cpu";
+
 /// A stretch of time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Span {
-    /// What kind of thing: as kinds of evidence are named, or `throttle`, `reclaim`, `call`.
+    /// What kind of thing: as kinds of evidence are named, or `throttle`, `reclaim`, `call`, or `idle`: a wait for work.
     pub kind: &'static str,
     /// Its start, nanoseconds after the page's origin.
     pub start_ns: i64,
@@ -24,6 +27,13 @@ pub struct Span {
     pub label: String,
     /// More about it.
     pub text: String,
+}
+
+impl Span {
+    /// The same as a wait for work.
+    pub(super) fn idle(self) -> Self {
+        Self { kind: "idle", ..self }
+    }
 }
 
 /// The thread whose lane it is in, if any.
@@ -69,7 +79,7 @@ fn told(event: &Event) -> Option<(&'static str, String, String)> {
         Event::FileOp(op) => Some(("file-op", op.op.as_str().to_owned(), file_op(op))),
         Event::OffCpu(interval) => {
             let (label, text) = off_cpu(interval);
-            Some(("off-cpu", label, text))
+            Some((OFF_CPU, label, text))
         }
         Event::LockWait(wait) => {
             let holder =
