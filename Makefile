@@ -14,7 +14,8 @@
 #   make latency latencies beside Kafka's own request log, of every client; on an otherwise idle machine
 #   make faults  injects causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again);
-#                `make faults-short` injects a dozen of them once each, on three brokers: part of `make test`
+#                `make faults-short` injects a dozen of them once each, on three brokers: part of `make test`;
+#                `make faults-guest` those that only a hypervisor can, in a virtual machine
 #   make fs      the same broker and load on one file system after the other, 15 minutes on an otherwise idle machine
 #                (root; target/fs keeps recordings and results, and what is there is not done again; FRESH=1 drops it)
 #   make tune    one change after the other for a broker's throughput; likewise, 20 minutes, target/tune;
@@ -52,7 +53,7 @@ endif
 # Of vmtest; `make test` takes the first.
 KERNELS ?= 6.1 6.12
 
-.PHONY: docs manual deb quick test-long live-long demo faults faults-short fleet fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
+.PHONY: docs manual deb quick test-long live-long demo faults faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -66,10 +67,10 @@ test: setup-test fmt-check lint doc unit docs page fuzz-smoke live
 quick:
 	@scripts/quick
 
-# Live tests that take long and whose subject rarely changes: brokers and clients of old versions, following advice, object
-# stores, SQL engines. The rest of the list is of the same kind: the build without Linux, more inputs for each fuzz target, one
-# kernel more.
-LIVE_LONG := fleet_sql old_versions stores tuning
+# Live tests that take long and whose subject rarely changes: old brokers and clients, the newest clients, following advice,
+# object stores, SQL engines. The rest of the list is of the same kind: the build without Linux, more inputs for each fuzz
+# target, one kernel more.
+LIVE_LONG := fleet_sql newest_clients old_versions stores tuning
 TEST_LONG := offline fuzz-long live-long vmtest
 test-long: setup-test
 	@echo "test-long: $(TEST_LONG); live tests: $(LIVE_LONG); kernels: $(KERNELS)"
@@ -101,6 +102,13 @@ faults: setup-faults
 	$(CARGO) build --release -p brokerscope -p lab
 	target/release/brokerscope-lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY)); \
 		reached=$$?; echo; cat target/faults/matrix.md; exit $$reached
+
+# What only a hypervisor can do to a broker, in a guest without KVM: the broker takes a minute to start.
+GUEST_FAULTS ?= steal
+faults-guest: setup-faults setup-vmtest
+	$(CARGO) build --release -p brokerscope -p lab
+	VMTEST_SECONDS=3600 VMTEST_MIB=4096 vmtest/hypervisor $(lastword $(KERNELS)) \
+		target/release/brokerscope-lab faults --seeds $(SEEDS) --seed $(SEED) --only $(GUEST_FAULTS)
 
 # Interrupted, it goes on where it was. Ends with a comparison, target/fs/compare.md, and a page.
 FRESH ?=

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -71,6 +72,7 @@ fn two_brokers_are_kept_apart_and_a_restart_is_survived() {
         (start("ours", None), other.join().unwrap())
     });
     let (first_pid, port) = (ours.pid, ours.port);
+    let mut own_ports = ports(&ours);
     let recording = directory.join("recording");
     let recorder = Recorder::start(&recording, ours.pid);
     let produce =
@@ -83,6 +85,7 @@ fn two_brokers_are_kept_apart_and_a_restart_is_survived() {
     // Meanwhile there is one broker here, and it is not the one that is recorded.
     let elsewhere = produce(&other, "elsewhere");
     let ours = start("ours", Some(port));
+    own_ports.extend(ports(&ours));
     await_process(&recording, ours.pid);
     let after = produce(&ours, "after");
     await_appended(&ours, "after", APPENDED);
@@ -97,9 +100,9 @@ fn two_brokers_are_kept_apart_and_a_restart_is_survived() {
     let pids: BTreeSet<u64> =
         read.file_ops.iter().filter_map(|operation| operation["pid"].as_u64()).collect();
     assert!(pids.is_subset(&[u64::from(first_pid), ours.pid.into()].into()), "{pids:?}");
-    let end = format!(":{port}");
     for request in &read.requests {
-        assert!(request["broker"].as_str().unwrap().ends_with(&end), "of the other broker: {request}");
+        let to: SocketAddr = request["broker"].as_str().unwrap().parse().unwrap();
+        assert!(own_ports.contains(&to.port()), "of the other broker: {request}");
     }
     let clients: BTreeSet<&str> =
         read.requests.iter().filter_map(|request| request["client_id"].as_str()).collect();
@@ -108,6 +111,16 @@ fn two_brokers_are_kept_apart_and_a_restart_is_survived() {
     let noted = format!("{}{}", said.stdout, said.stderr);
     assert!(noted.contains("restarted") && noted.contains(&first_pid.to_string()), "{noted}");
     drop(other);
+}
+
+/// Where a broker listens to clients, and as its controller to itself.
+fn ports(broker: &Broker) -> BTreeSet<u16> {
+    let properties = fs::read_to_string(&broker.properties).unwrap();
+    let listeners = properties.lines().find_map(|line| line.strip_prefix("listeners=")).unwrap();
+    let ports: BTreeSet<u16> =
+        listeners.split(',').map(|listener| listener.rsplit(':').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(ports.len(), 2, "{listeners}");
+    ports
 }
 
 /// Waits until a recording says that it watches a process.

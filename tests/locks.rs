@@ -1,6 +1,6 @@
 //! Waits for locks in a real broker whose flight recorder reports them, as in many a slow produce
 //! request: one write waits for a journal's commit, and who appends to the same partition waits for its thread.
-//! With the default JDK, and with a newer one where there is one.
+//! With the default JDK, and with a newer one where there is one: that one reports the calls of request handlers too.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,6 +16,7 @@ use std::process::Stdio;
 
 use e2e::brokerscope;
 use e2e::gate;
+use e2e::table::{Row, rows};
 use e2e::traffic::directory;
 use serde_json::Value;
 
@@ -31,7 +32,7 @@ const WRAPPER: &str = r#"#!/bin/sh
 [ "$1" = record ] || exec BINARY "$@"
 shift
 BINARY locks --no-attach --pid "${6}" --for 10s --slower-than 100ms --format json > LIVE 2> LIVE.err &
-BINARY record --flight-recorder always "$@"
+BINARY record --flight-recorder handlers "$@"
 status=$?
 wait
 exit $status
@@ -41,6 +42,9 @@ const IN_LOG: [&str; 2] = ["Log.append", "Log.maybeIncrementHighWatermark"];
 /// How far the start of an append may be from the moment at which its thread had the lock: it may wait for a processor then.
 /// The waits that are looked at are twice as long.
 const NEAR_NS: i64 = 50_000_000;
+/// A stall by the journal, and how far the clocks of the JVM and the kernel are apart at most.
+const STALL_NS: f64 = 100e6;
+const CLOCK_NS: f64 = 1e6;
 
 #[test]
 fn a_wait_for_a_lock_is_told_with_its_holder_and_the_holders_reason() {
@@ -89,6 +93,7 @@ fn holds_with(name: &str, java: Option<&Path>) {
     assert_rows(&recording);
     assert_inferred(&recording, &site);
     assert_verdicts(&recording);
+    assert_calls(&recording, java.is_some());
     fs::remove_dir_all(&site).unwrap();
 }
 
@@ -179,6 +184,39 @@ fn assert_inferred(recording: &Path, site: &Path) {
     let both: Vec<&Value> = live.iter().filter(watched).collect();
     let right = both.iter().filter(|row| is_told(row)).count();
     assert!(right >= 3 && right * 10 >= both.len() * 9, "{right} of {} were waits: {both:#?}", both.len());
+}
+
+/// Calls of request handlers, where the JVM can trace methods: a handler whose write was stalled was in one of them all the time.
+/// Where it cannot, the recording says so.
+fn assert_calls(recording: &Path, can_trace: bool) {
+    let calls = rows(recording, "handler_calls");
+    if !can_trace {
+        let manifest = fs::read_to_string(recording.join("manifest.json")).unwrap();
+        assert!(calls.is_empty() && manifest.contains("cannot trace methods"), "{manifest}");
+        return;
+    }
+    let is_handlers = |row: &Row| row.text("thread").starts_with(HANDLER);
+    assert!(
+        calls.iter().all(|call| is_handlers(call) && call.text("method").ends_with("Apis.handle")),
+        "{calls:#?}"
+    );
+    let of = |row: &Row, column: &str| row.number(column).unwrap();
+    let first = calls.iter().map(|call| of(call, "start_ns")).fold(f64::INFINITY, f64::min);
+    let ops = rows(recording, "file_ops");
+    let stalled: Vec<&Row> = ops
+        .iter()
+        .filter(|op| is_handlers(op) && of(op, "end_ns") - of(op, "start_ns") >= STALL_NS)
+        .filter(|op| of(op, "start_ns") > first)
+        .collect();
+    let is_around = |call: &&Row, op: &Row| {
+        (of(call, "tid") - of(op, "tid")).abs() < 0.5
+            && of(call, "start_ns") <= of(op, "start_ns") + CLOCK_NS
+            && of(call, "end_ns") >= of(op, "end_ns") - CLOCK_NS
+    };
+    let within = |op: &&&Row| calls.iter().filter(|call| is_around(call, op)).count() == 1;
+    let right = stalled.iter().filter(within).count();
+    println!("{} calls, around {right} of {} stalled writes", calls.len(), stalled.len());
+    assert!(right >= 2 && right == stalled.len(), "{right} of {} within a call: {calls:#?}", stalled.len());
 }
 
 /// What `explain` says of requests that waited for somebody else's write.

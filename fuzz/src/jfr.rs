@@ -35,6 +35,10 @@ fn told(data: &[u8]) -> usize {
                 assert!(!wait.thread.contains(char::is_control), "control characters in a name");
             }
             JfrEvent::Pause(pause) => assert!(pause.start <= pause.end, "a stop that ends before it begins"),
+            JfrEvent::HandlerCall(call) => {
+                assert!(call.start <= call.end, "a call that ends before it begins");
+                assert!(!call.thread.contains(char::is_control), "control characters in a name");
+            }
         }
     });
     let summary = recording.summary();

@@ -195,7 +195,12 @@ pub fn of_recorder_and_capture(traffic: &Traffic) {
     let is_recorders = |row: &&Value| row["client_id"] == "brokerscope";
     let asked = traffic.output.rows.iter().filter(is_recorders).count();
     assert!(asked <= 1, "the recorder asks once: {asked}");
-    assert_eq!(summary["requests"].as_u64().unwrap(), (traffic.output.rows.len() - asked) as u64);
+    // And only the recorder sees the controller's listener.
+    let is_clients = |row: &&Value| row["broker"].as_str().unwrap().ends_with(&format!(":{}", traffic.port));
+    let of_controller = traffic.recording.requests.iter().filter(|row| !is_clients(row)).count();
+    assert!(of_controller > 0, "nothing was captured of the controller's listener");
+    let expected = traffic.output.rows.len() - asked + of_controller;
+    assert_eq!(summary["requests"].as_u64().unwrap(), expected as u64);
     // Numbered among themselves: a port may be used again, and what its first client sent is not all in verdicts.
     let captured = produced_by_key(&traffic.output.rows);
     let recorded = produced_by_key(&traffic.recording.requests);

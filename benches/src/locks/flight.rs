@@ -1,5 +1,5 @@
-//! A broker that is recorded, with its Flight Recorder and without it, which is all that differs: throughput, and how
-//! long its JVM stopped for what was asked of it.
+//! A broker that is recorded, with its Flight Recorder and without it, or with the calls of its request handlers and without
+//! them, which is all that differs: throughput, and how long its JVM stopped for what was asked of it.
 
 use std::fs;
 use std::path::Path;
@@ -26,18 +26,52 @@ const UNPACED: Load = Load { records: 1, rate: 0, seconds: 5 };
 /// Until the JVM has compiled what it runs.
 const WARM_UPS: usize = 2;
 const THROUGHPUT_PERCENT: f64 = -1.0;
-const STOP_MS: f64 = 20.0;
+
+/// What differs between two sessions.
+pub(super) struct Comparison {
+    what: &'static str,
+    /// `--flight-recorder` without it and with it.
+    without: &'static str,
+    with: &'static str,
+    /// What the plan calls it.
+    purpose: &'static str,
+    /// For how long the JVM may stop for it.
+    stop_ms: f64,
+}
+
+/// Flight Recorder.
+pub(super) const FLIGHT_RECORDER: Comparison = Comparison {
+    what: "Flight Recorder",
+    without: "never",
+    with: "always",
+    purpose: "lock-waits",
+    stop_ms: 20.0,
+};
+/// The calls of request handlers, for which the JVM redefines classes: only where it is asked for.
+pub(super) const HANDLER_CALLS: Comparison = Comparison {
+    what: "handler calls",
+    without: "always",
+    with: "handlers",
+    purpose: "handler-calls",
+    stop_ms: 100.0,
+};
 
 /// The broker while it was recorded once.
 struct Session {
-    flight_recorder: bool,
+    /// With what differs.
+    with: bool,
     unpaced: Run,
     paced: Run,
     pauses: Vec<Pause>,
 }
 
 /// Measures with one JDK.
-pub(super) fn hold(brokerscope: &Path, sites: &Path, jdk: &Jdk) -> anyhow::Result<Vec<Target>> {
+pub(super) fn hold(
+    brokerscope: &Path,
+    sites: &Path,
+    jdk: &Jdk,
+    compared: &Comparison,
+) -> anyhow::Result<Vec<Target>> {
     let setting =
         Setting { java: jdk.java.clone(), jvm_arguments: vec![safepoints::argument()], ..Setting::default() };
     let stage = Stage::set(sites, &setting)?;
@@ -48,32 +82,40 @@ pub(super) fn hold(brokerscope: &Path, sites: &Path, jdk: &Jdk) -> anyhow::Resul
     }
     log.next()?;
     // The first start in a JVM is dearer than all others, and is reported by itself.
-    let first = Session::hold(&stage, brokerscope, &mut log, true)?;
+    let first = Session::hold(&stage, brokerscope, &mut log, compared, true)?;
     let mut sessions = Vec::new();
     for round in 0..ROUNDS {
         let odd = round % 2 == 1;
-        for flight_recorder in [odd, !odd] {
-            sessions.push(Session::hold(&stage, brokerscope, &mut log, flight_recorder)?);
+        for with in [odd, !odd] {
+            sessions.push(Session::hold(&stage, brokerscope, &mut log, compared, with)?);
         }
     }
-    println!("JDK {}, a broker that is recorded, with Flight Recorder and without:", jdk.version);
-    table::print(&Session::HEADINGS, sessions.iter().map(Session::row));
-    println!("\nJDK {}, the first start of Flight Recorder, and a thread dump:", jdk.version);
+    let what = compared.what;
+    println!("JDK {}, a broker that is recorded, with {what} and without:", jdk.version);
+    table::print(&Session::headings(what), sessions.iter().map(Session::row));
+    println!("\nJDK {}, the first start of {what}, and a thread dump:", jdk.version);
     safepoints::print(&first.asked());
     println!("\nJDK {}, all others:", jdk.version);
     let others: Vec<&Pause> = sessions.iter().flat_map(Session::asked).collect();
     safepoints::print(&others);
-    Ok(targets(jdk, &sessions, &first, &others))
+    Ok(targets(jdk, compared, &sessions, &first, &others))
 }
 
-fn targets(jdk: &Jdk, sessions: &[Session], first: &Session, others: &[&Pause]) -> Vec<Target> {
+fn targets(
+    jdk: &Jdk,
+    compared: &Comparison,
+    sessions: &[Session],
+    first: &Session,
+    others: &[&Pause],
+) -> Vec<Target> {
+    let what = compared.what;
     let differences = |of: fn(&Session) -> f64| -> Vec<f64> {
-        let with = sessions.iter().filter(|session| session.flight_recorder);
-        let without = sessions.iter().filter(|session| !session.flight_recorder);
+        let with = sessions.iter().filter(|session| session.with);
+        let without = sessions.iter().filter(|session| !session.with);
         with.zip(without).map(|(with, without)| (of(with) / of(without) - 1.0) * 100.0).collect()
     };
     let throughput = Target::of_runs(
-        format!("JDK {}: throughput at 5,000/s, Flight Recorder on against off", jdk.version),
+        format!("JDK {}: throughput at 5,000/s, {what} on against off", jdk.version),
         &differences(|session| session.paced.seen.per_second()),
         Bound::AtLeast(THROUGHPUT_PERCENT),
         "%",
@@ -82,29 +124,36 @@ fn targets(jdk: &Jdk, sessions: &[Session], first: &Session, others: &[&Pause]) 
         what,
         measured,
         spread: None,
-        bound: Bound::AtMost(STOP_MS),
+        bound: Bound::AtMost(compared.stop_ms),
         unit: "ms",
     };
-    let unasked = if jdk.version < CHEAP_SINCE { " (only where it is asked for)" } else { "" };
+    let is_asked_for = jdk.version < CHEAP_SINCE || compared.purpose == HANDLER_CALLS.purpose;
+    let unasked = if is_asked_for { " (only where it is asked for)" } else { "" };
     vec![
         throughput,
         longest(
-            format!("JDK {}: longest stop for what the JVM is asked", jdk.version),
+            format!("JDK {}: longest stop for what the JVM is asked with {what}", jdk.version),
             safepoints::longest_ms(others.iter().copied()),
         ),
         longest(
-            format!("JDK {}: longest stop for the first start of Flight Recorder{unasked}", jdk.version),
+            format!("JDK {}: longest stop for the first start of {what}{unasked}", jdk.version),
             safepoints::longest_ms(first.asked()),
         ),
     ]
 }
 
 impl Session {
-    fn hold(stage: &Stage, brokerscope: &Path, log: &mut Log, flight_recorder: bool) -> anyhow::Result<Self> {
+    fn hold(
+        stage: &Stage,
+        brokerscope: &Path,
+        log: &mut Log,
+        compared: &Comparison,
+        with: bool,
+    ) -> anyhow::Result<Self> {
         stop::check()?;
         let recording = stage.path("recording");
         let _ = fs::remove_dir_all(&recording);
-        let when = if flight_recorder { "always" } else { "never" };
+        let when = if with { compared.with } else { compared.without };
         let more = ["--flight-recorder", when];
         let watchers = [Watcher::brokerscope(brokerscope, &recording, stage.pid(), &more)?];
         let unpaced = measure(stage, Kind::Brokerscope, UNPACED, &watchers)?;
@@ -112,9 +161,9 @@ impl Session {
         for watcher in watchers {
             watcher.stop()?;
         }
-        let records = records_waits(&recording)?;
-        ensure!(records == flight_recorder, "--flight-recorder {when}: the JVM does not do so");
-        Ok(Self { flight_recorder, unpaced, paced, pauses: log.next()? })
+        let sees = sees(&recording, compared.purpose)?;
+        ensure!(sees == with, "--flight-recorder {when}: the JVM does not do so");
+        Ok(Self { with, unpaced, paced, pauses: log.next()? })
     }
 
     /// What its JVM stopped for that it would not have by itself.
@@ -122,21 +171,15 @@ impl Session {
         self.pauses.iter().filter(|stop| !safepoints::is_its_own(stop)).collect()
     }
 
-    const HEADINGS: [&'static str; 7] = [
-        "Flight Recorder",
-        "requests/s",
-        "broker us each",
-        "paced/s",
-        "median ms",
-        "p99 ms",
-        "broker us each",
-    ];
+    fn headings(what: &'static str) -> [&'static str; 7] {
+        [what, "requests/s", "broker us each", "paced/s", "median ms", "p99 ms", "broker us each"]
+    }
 
     fn row(&self) -> Vec<String> {
         let millis = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1e3);
         let each = |run: &Run| format!("{:.1}", run.broker.as_secs_f64() * 1e6 / run.seen.requests as f64);
         vec![
-            if self.flight_recorder { "on" } else { "off" }.to_owned(),
+            if self.with { "on" } else { "off" }.to_owned(),
             format!("{:.0}", self.unpaced.seen.per_second()),
             each(&self.unpaced),
             format!("{:.1}", self.paced.seen.per_second()),
@@ -147,11 +190,11 @@ impl Session {
     }
 }
 
-/// Whether a recording's plan says that the JVM reported waits.
-fn records_waits(recording: &Path) -> anyhow::Result<bool> {
+/// Whether a recording's plan says that this was seen.
+fn sees(recording: &Path, purpose: &str) -> anyhow::Result<bool> {
     let manifest: Value = serde_json::from_str(&fs::read_to_string(recording.join("manifest.json"))?)?;
     let plan = manifest.get("plan").and_then(Value::as_array).context("the manifest has no plan")?;
     let text =
         |line: &Value, index: usize| line.get(index).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Ok(plan.iter().any(|line| text(line, 0) == "lock-waits" && text(line, 1).starts_with("seen: ")))
+    Ok(plan.iter().any(|line| text(line, 0) == purpose && text(line, 1).starts_with("seen: ")))
 }

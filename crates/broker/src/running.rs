@@ -80,10 +80,9 @@ impl Broker {
         pids(processes).into_iter().map(|pid| Self::of(processes, pid)).collect()
     }
 
-    /// The ports on which clients are served.
-    pub fn client_ports(&self) -> Vec<u16> {
-        let clients = self.listeners.iter().filter(|listener| !listener.controller && listener.port != 0);
-        clients.map(|listener| listener.port).collect()
+    /// The ports on which it serves clients, brokers and, if it is a controller, those who ask that.
+    pub fn ports(&self) -> Vec<u16> {
+        self.listeners.iter().map(|listener| listener.port).filter(|port| *port != 0).collect()
     }
 
     /// The listeners for clients and brokers whose connections are TLS.

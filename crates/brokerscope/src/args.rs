@@ -292,6 +292,9 @@ pub(crate) enum Jfr {
     Auto,
     /// Also where starting it stalls the broker once, for 25 ms or more, and makes the JVM compile all code again
     Always,
+    /// As `always`, and with the calls of request handlers on JDK 25 or newer, which bound queue and handler times: stalls the
+    /// broker twice when it starts and once when it ends, for 27 ms or more each
+    Handlers,
     /// Not at all
     Never,
 }
@@ -303,6 +306,7 @@ impl Jvm {
         (!self.no_attach).then_some(match self.flight_recorder {
             Jfr::Auto => watch::Jfr::Auto,
             Jfr::Always => watch::Jfr::Always,
+            Jfr::Handlers => watch::Jfr::Handlers,
             Jfr::Never => watch::Jfr::Never,
         })
     }

@@ -19,15 +19,17 @@ use crate::analysis::attribution::Attribution;
 use crate::analysis::cache::{AnalysisCache, AwaitedCauses, CachedCandidates, RequestAnalysis};
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::{
-    self, blocked, cpu, handlers, host, lock_chain, memory, network, operation, protocol, remote_tier, stops,
-    waker,
+    self, blocked, controller, coordinators, cpu, handlers, host, lock_chain, memory, network, operation,
+    protocol, remote_tier, stops, waker,
 };
+use crate::coordinators::is_of_controller;
 use crate::joins::{AppendJoin, JoinStats};
 use crate::stages::response::UnseenFollowers;
 use crate::stages::{Breakdown, waiting};
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::LockHold;
 use crate::window::Window;
+use crate::window::pools::ThreadPool;
 use crate::{joins, stages, why_not};
 
 /// What is known of one request.
@@ -88,7 +90,10 @@ fn causes_since(
 fn analyse_alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> RequestAnalysis {
     let Some(course) = stages::stages_of(window, request, appends) else { return RequestAnalysis::default() };
     let awaited = AwaitedCauses::default();
-    let served = causes_while_served(&course, Nanos::MIN, &awaited);
+    // What it was kept for on purpose needs no cause.
+    let written = appends.first().filter(|_| request.intended_wait().is_some());
+    let since = written.map_or(Nanos::MIN, |append| append.op.start);
+    let served = causes_while_served(&course, since, &awaited);
     RequestAnalysis {
         waited: course.served_from - request.arrival_end,
         unread: head_of_line::blocked_by_flow_control(window, request),
@@ -209,10 +214,13 @@ fn causes_while_served(
     causes.receive();
     causes.queue();
     causes.remote();
+    causes.controller();
     causes.respond();
     causes.rest();
     causes.blocked();
-    causes.findings.into_iter().map(Arc::new).collect()
+    let most = if course.coordinators_record().is_some() { Confidence::Strong } else { Confidence::Exact };
+    let limit = |found: CauseCandidate| CauseCandidate { confidence: found.confidence.min(most), ..found };
+    causes.findings.into_iter().map(|found| Arc::new(limit(found))).collect()
 }
 
 /// The process that served a request; 0 where that was not seen.
@@ -304,7 +312,10 @@ impl StageCauses<'_> {
             None => (None, None),
         };
         if let Some(span) = waited {
-            self.look(span, &self.awaited.queue, || handlers::handlers_busy(window, taker, span));
+            self.look(span, &self.awaited.queue, || match course.coordinators_append() {
+                Some(append) => coordinators::busy(course, append, span),
+                None => handlers::pool_busy(window, ThreadPool::Handlers, taker, span),
+            });
         }
     }
 
@@ -317,6 +328,13 @@ impl StageCauses<'_> {
         self.find(remote.span, &self.awaited.remote, || {
             protocol::replication_wait(window, remote, cause_of).into_iter().collect()
         });
+    }
+
+    /// Until the controller had answered.
+    fn controller(&mut self) {
+        if let Some((span, findings)) = controller::of_request(self.course) {
+            self.give(span, findings);
+        }
     }
 
     /// Until a network thread had written the response, with what it read from files for that.
@@ -332,6 +350,10 @@ impl StageCauses<'_> {
         let local = course.remote.as_ref().map(|remote| remote.span.end).or(course.local_end);
         let Some(from) = local.or(own) else { return };
         let span = TimeSpan::new(from, answer.start);
+        let append = course.coordinators_append().filter(|_| !is_of_controller(course.request.api_key));
+        if let Some(append) = append.filter(|_| span.length() >= MIN_WAIT) {
+            self.give(span, coordinators::busy(course, append, span));
+        }
         // When the response was ready is not seen: only what its thread did until right before it counts.
         let before = span.until(answer.start - Nanos(1));
         let calls = window.sockets.of_thread(answer.tid, before).map(|call| call.end);
@@ -367,6 +389,7 @@ impl StageCauses<'_> {
         }
         findings.extend(waker::of_request(course, free));
         let taker = course.operations.first().map(|hold| hold.op.tid);
+        let taker = taker.filter(|_| course.coordinators_append().is_none());
         if let (Some(tid), Some(span)) = (taker, course.queued()) {
             let time = free.take(span);
             findings.extend(lock_chain::scaled(handlers::taker_blocked(window, tid, span), time));

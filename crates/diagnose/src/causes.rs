@@ -5,6 +5,8 @@
 
 pub(crate) mod blocked;
 pub(crate) mod candidate;
+pub(crate) mod controller;
+pub(crate) mod coordinators;
 pub(crate) mod cpu;
 pub(crate) mod device;
 pub(crate) mod file_system;
@@ -19,6 +21,7 @@ pub(crate) mod protocol;
 pub(crate) mod remote_tier;
 pub mod spec;
 pub(crate) mod stops;
+pub(crate) mod throttles;
 pub(crate) mod waker;
 
 use model::{Cause, EvidenceKind};
@@ -59,11 +62,14 @@ causes! {
 const LISTS: &[&[CauseSpec]] = &[
     file_system::CAUSES,
     memory::CAUSES,
+    throttles::CAUSES,
     device::CAUSES,
     remote_tier::CAUSES,
     operation::CAUSES,
     lock_chain::CAUSES,
     handlers::CAUSES,
+    coordinators::CAUSES,
+    controller::CAUSES,
     network::CAUSES,
     jvm::CAUSES,
     stops::CAUSES,
@@ -119,8 +125,10 @@ mod tests {
             let nothing_to_change = matches!(cause, Cause::LongPoll | Cause::Unobserved);
             assert_eq!(spec.advice.is_empty(), nothing_to_change, "{cause}");
             assert_eq!(spec.source.is_empty(), nothing_to_change, "{cause}");
-            // A lack of handlers is one root, whenever it was.
-            let counted = !matches!(cause, Cause::Unobserved | Cause::HandlersBusy);
+            // A lack of threads is one root, whenever it was.
+            let is_one =
+                [Cause::HandlersBusy, Cause::CoordinatorBusy, Cause::ControllerBusy].contains(&cause);
+            let counted = !is_one && cause != Cause::Unobserved;
             assert_eq!(spec.event.contains("s}"), counted, "{cause}");
             assert!(spec.needs.len() > 20 && !spec.proof.is_empty(), "{cause}");
             assert!(spec.advice.iter().all(|sentence| advice.insert(sentence)), "{cause}");

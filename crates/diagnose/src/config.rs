@@ -7,9 +7,10 @@ use model::{Nanos, api_key};
 const JVM_LATENESS: Nanos = Nanos::from_millis(3_000);
 
 /// What a broker answers as soon as it can, but for a fetch's wait for data, which is no slowness. Of others that
-/// cannot be told: members of groups wait for each other (`JoinGroup`, `SyncGroup`), a raft leader or a share group's for
-/// what there is to fetch, and what an administrator asks for takes as long as it takes.
-const JUDGED: [i16; 18] = [
+/// cannot be told: members of groups wait for each other (`JoinGroup`, and `SyncGroup` until its group's assignment is written), a raft leader or a share group's for
+/// what there is to fetch, and much of what an administrator asks for takes as long as it takes. Of the controller: what is
+/// answered when its records are in the cluster's metadata.
+const JUDGED: [i16; 28] = [
     api_key::PRODUCE,
     api_key::FETCH,
     api_key::LIST_OFFSETS,
@@ -28,6 +29,16 @@ const JUDGED: [i16; 18] = [
     api_key::ADD_OFFSETS_TO_TXN,
     api_key::END_TXN,
     api_key::TXN_OFFSET_COMMIT,
+    api_key::SYNC_GROUP,
+    api_key::CREATE_TOPICS,
+    api_key::DELETE_TOPICS,
+    api_key::CREATE_PARTITIONS,
+    api_key::INCREMENTAL_ALTER_CONFIGS,
+    api_key::ALTER_CLIENT_QUOTAS,
+    api_key::ALTER_PARTITION,
+    api_key::ENVELOPE,
+    api_key::BROKER_HEARTBEAT,
+    api_key::ALLOCATE_PRODUCER_IDS,
 ];
 
 /// How the engine works. Every bound is a ceiling on memory or delay, never on correctness: what falls

@@ -138,6 +138,7 @@ impl Engine {
             Event::LockWait(wait) => {
                 self.window.lock_wait(*wait);
             }
+            Event::HandlerCall(call) => self.window.handler_call(*call),
             Event::JvmPause(pause) => self.window.pauses.insert(*pause),
             Event::ProcessStop(stop) => self.window.stops.insert(*stop),
             Event::CpuGap(gap) => self.window.cpu_gap(*gap),

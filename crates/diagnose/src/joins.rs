@@ -1,4 +1,5 @@
-//! Joins produce requests with the appends of their partitions, by exact keys and never by time.
+//! Joins produce requests with the appends of their partitions, by exact keys and never by time; and what coordinators are
+//! asked to write by the order of things (`coordinators`).
 
 pub(crate) mod counter;
 
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use model::api_key::PRODUCE;
 use model::{FileOp, Nanos, Partition, Request};
 
+use crate::coordinators;
 use crate::time::TimeSpan;
 use crate::window::appends::{Append, Appends};
 use crate::window::{CLOCK_SLACK, Window};
@@ -19,8 +21,8 @@ const MAX_SAME_CRC: usize = 3;
 pub struct AppendJoin {
     /// The append.
     pub op: Arc<FileOp>,
-    /// What both sides agreed on.
-    pub key: JoinKey,
+    /// What both sides agreed on; none where it follows from the order of things.
+    pub key: Option<JoinKey>,
 }
 
 /// The key of a join.
@@ -72,7 +74,7 @@ impl JoinStats {
 
 /// The joins of a produce request's partitions, in the order of their appends.
 pub(crate) fn joins(window: &Window, request: &Request, counts: &mut JoinStats) -> Vec<AppendJoin> {
-    let mut joined = Vec::new();
+    let mut joined: Vec<AppendJoin> = coordinators::join(window, request).into_iter().collect();
     each_join(window, request, counts, |append| joined.push(append));
     joined.sort_by_key(|append| append.op.start);
     joined
@@ -89,7 +91,7 @@ fn each_join(window: &Window, request: &Request, counts: &mut JoinStats, mut tel
     for partition in partitions {
         let is_written = is_written(partition.error_code, partition.bytes);
         let found = if is_written { append_of(window, request, partition) } else { None };
-        counts.count(is_written, found.as_ref().map(|append| append.key));
+        counts.count(is_written, found.as_ref().and_then(|append| append.key));
         found.into_iter().for_each(&mut tell);
     }
 }
@@ -103,7 +105,7 @@ fn append_of(window: &Window, request: &Request, partition: &Partition) -> Optio
         base_offset: partition.base_offset,
     };
     let (op, key) = find(&window.appends, &sought, |op| is_append_to(op, partition))?;
-    Some(AppendJoin { op: Arc::clone(op), key })
+    Some(AppendJoin { op: Arc::clone(op), key: Some(key) })
 }
 
 /// Whether the broker wrote a partition that has so many bytes and was answered so.

@@ -24,6 +24,13 @@ named! {
         DirtyPages = "dirty-throttling",
         /// Memory that had to be freed first: mm/vmscan.c.
         Reclaim = "memory-reclaim",
+        /// The sleep of a thread whose cgroup is over `memory.high`: mm/memcontrol.c.
+        MemoryHigh = "memory-throttled",
+        /// The sleep of a thread whose cgroup is over its share of a device: block/blk-cgroup.c, block/blk-iolatency.c,
+        /// block/blk-iocost.c.
+        IoThrottle = "io-throttled",
+        /// An NFS server: fs/nfs, net/sunrpc/sched.c.
+        Nfs = "nfs-wait",
         /// A page's lock: mm/filemap.c.
         PageLock = "page-lock",
         /// A page that is being written and must not change meanwhile.

@@ -21,8 +21,10 @@
 mod analysis;
 pub mod causes;
 mod config;
+mod coordinators;
 mod engine;
 mod file_op_reasons;
+mod handler_calls;
 mod joins;
 mod kernel_calls;
 mod kernel_stack;

@@ -158,6 +158,15 @@ impl Breakdown<'_> {
     }
 }
 
+/// From when the broker had all of an answered request to when it began to answer, as far as that was seen.
+pub(crate) fn served(window: &Window, request: &Request) -> Option<TimeSpan> {
+    let served_from = served_from(request)?;
+    let read = read_of(window, request, served_from);
+    let from = read.map_or(served_from - CLOCK_SLACK, |read| read.end.max(served_from - CLOCK_SLACK));
+    let until = answer_of(window, request).map_or(request.response? + CLOCK_SLACK, |write| write.start);
+    Some(TimeSpan::new(from, until))
+}
+
 /// The read by which the broker had all of a request, which it makes once it can serve it: where many wait on their
 /// connection, that is long after it came.
 fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<SocketCall> {

@@ -3,6 +3,8 @@
 mod ahead;
 mod blocked;
 mod causes;
+mod coordinators;
+mod handler_calls;
 mod host;
 mod jvm;
 mod order;

@@ -161,6 +161,14 @@ pub(crate) fn waits_of<'w>(window: &'w Window, hold: &LockHold<'w>) -> Vec<Opera
     sums.waits
 }
 
+/// When the first thread began to wait that waited for the same as others at one time: what holds up several at once is one
+/// event.
+pub(crate) fn since(window: &Window, wait: Wait, span: TimeSpan) -> Nanos {
+    let meanwhile = window.off_cpu.all().flat_map(|intervals| intervals.overlapping(span));
+    let same = meanwhile.filter(|interval| kernel_stack::classify(interval) == wait);
+    same.map(|interval| interval.start).fold(span.start, Nanos::min)
+}
+
 /// Shorter reads of the device are what devices take.
 const REMARKABLE: Nanos = Nanos::from_millis(1);
 

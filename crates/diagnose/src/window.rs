@@ -4,6 +4,7 @@
 pub(crate) mod appends;
 pub(crate) mod cpu_gaps;
 pub(crate) mod lock_waits;
+pub(crate) mod pools;
 pub(crate) mod replicas;
 pub(crate) mod requests;
 pub(crate) mod search;
@@ -18,9 +19,9 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::row_summary::WriteKey;
 use model::{
-    BlockIo, CpuGap, CpuSample, DirtyThrottle, FileKind, FileOp, FileOpKind, HostSample, JournalCommit,
-    JvmPause, KernelSpan, LockWait, Loss, Nanos, OffCpu, Pid, ProcessStop, Reclaim, Request, SocketOp,
-    TcpEvent, Tid, TopicPartition,
+    BlockIo, CpuGap, CpuSample, DirtyThrottle, FileKind, FileOp, FileOpKind, HandlerCall, HostSample,
+    JournalCommit, JvmPause, KernelSpan, LockWait, Loss, Nanos, OffCpu, ProcessStop, Reclaim, Request,
+    SocketOp, TcpEvent, Tid, TopicPartition,
 };
 
 use crate::causes::remote_tier::TierCall;
@@ -30,6 +31,7 @@ use crate::time::{Span, TimeSpan};
 use crate::window::appends::Appends;
 use crate::window::cpu_gaps::{CpuGaps, is_stolen};
 use crate::window::lock_waits::{is_same_wait, unite};
+use crate::window::pools::{PoolThreads, ThreadPool};
 use crate::window::replicas::{FollowerState, Replicas};
 use crate::window::requests::{Followers, ProduceIndex};
 use crate::window::sockets::{CpuSamples, Sockets};
@@ -41,9 +43,6 @@ const UNREMARKABLE_BLOCK_IO: Nanos = Nanos::from_millis(1);
 
 /// Packets and probes read two clocks, paired once a second: slewing may part them by this much.
 pub(crate) const CLOCK_SLACK: Nanos = Nanos::from_millis(1);
-
-/// A handler that has appended nothing for so long may be gone: `num.io.threads` can be lowered while the broker runs.
-const KNOWN_FOR: Nanos = Nanos::from_millis(600_000);
 
 /// Both ends of a connection: client, broker.
 pub(crate) type Connection = (SocketAddr, SocketAddr);
@@ -70,6 +69,7 @@ span! {
     JvmPause;
     ProcessStop;
     LockWait;
+    HandlerCall;
     Loss;
     Reclaim;
     KernelSpan;
@@ -106,6 +106,8 @@ pub(crate) struct Window {
     pub(crate) futex_waits: Timelines<Tid, OffCpu>,
     pub(crate) throttles: Timelines<Tid, DirtyThrottle>,
     pub(crate) lock_waits: Timelines<Tid, LockWait>,
+    /// Long calls of request handlers.
+    pub(crate) handler_calls: Timelines<Tid, HandlerCall>,
     /// Appends to each partition's log.
     pub(crate) partitions: Timelines<TopicPartition, Arc<FileOp>>,
     pub(crate) commits: Timelines<DeviceNumber, JournalCommit>,
@@ -123,9 +125,8 @@ pub(crate) struct Window {
     pub(crate) losses: Timeline<Loss>,
     pub(crate) troubles: Troubles,
     pub(crate) appends: Appends<Arc<FileOp>>,
-    /// The request handlers, and when each appended last.
-    handlers: HashMap<Tid, (Pid, Nanos), RandomState>,
-    /// Of request handlers.
+    pool_threads: PoolThreads,
+    /// Of these.
     samples: HashMap<Tid, CpuSamples, RandomState>,
     /// Full names of threads that anything is kept of, where the JVM told them.
     names: HashMap<Tid, Arc<str>, RandomState>,
@@ -148,9 +149,7 @@ impl Window {
             return;
         };
         self.partitions.insert(partition, Arc::clone(&op));
-        if is_handlers_name(&op.thread) {
-            self.handler(&op);
-        }
+        self.pool_threads.append(&op);
         self.appends.insert(op);
     }
 
@@ -201,6 +200,12 @@ impl Window {
         united.unwrap_or(wait).clone()
     }
 
+    pub(crate) fn handler_call(&mut self, call: HandlerCall) {
+        self.names.insert(call.tid, Arc::clone(&call.thread));
+        self.kept += 1;
+        self.handler_calls.of_mut(&call.tid).insert(call);
+    }
+
     pub(crate) fn block_io(&mut self, io: BlockIo) {
         if io.latency() >= UNREMARKABLE_BLOCK_IO {
             self.troubles.block_io(&io);
@@ -227,7 +232,8 @@ impl Window {
 
     pub(crate) fn cpu_sample(&mut self, sample: &CpuSample) {
         self.sockets.sample(sample);
-        if self.handlers.contains_key(&sample.tid) {
+        self.pool_threads.sample(sample);
+        if self.pool_threads.has(sample.tid) {
             self.samples.entry(sample.tid).or_default().push(sample);
         }
     }
@@ -238,25 +244,14 @@ impl Window {
         Arc::clone(full.unwrap_or(kept))
     }
 
-    /// The request handlers that appended of late, in the order of their ids.
-    pub(crate) fn handlers(&self) -> Vec<Tid> {
-        let mut tids: Vec<Tid> = self.handlers.keys().copied().collect();
-        tids.sort_unstable();
-        tids
+    /// The threads of a pool that appended of late, in the order of their ids.
+    pub(crate) fn threads_of(&self, pool: ThreadPool) -> Vec<Tid> {
+        self.pool_threads.of(pool)
     }
 
-    /// Whether samples show a handler at work all along a stretch of which so much is not known otherwise.
+    /// Whether samples show a thread of a pool at work all along a stretch of which so much is not known otherwise.
     pub(crate) fn is_seen_at_work(&self, tid: Tid, span: TimeSpan, unknown: Nanos) -> bool {
         self.samples.get(&tid).is_some_and(|samples| samples.show_work(span, unknown))
-    }
-
-    /// Notes that a handler appended: with a new process come new handlers.
-    fn handler(&mut self, op: &FileOp) {
-        if self.handlers.values().next().is_some_and(|(pid, _)| *pid != op.pid) {
-            self.handlers.clear();
-        }
-        let (_, last) = self.handlers.entry(op.tid).or_insert((op.pid, op.end));
-        *last = op.end.max(*last);
     }
 
     /// Requests of the same connection that arrived before this one and were still unanswered at a moment, the one answered
@@ -315,6 +310,7 @@ impl Window {
         self.futex_waits.forget(horizon);
         self.throttles.forget(horizon);
         self.lock_waits.forget(horizon);
+        self.handler_calls.forget(horizon);
         self.partitions.forget(horizon);
         self.commits.forget(horizon);
         self.ios.forget(horizon);
@@ -329,7 +325,7 @@ impl Window {
         self.losses.forget(horizon);
         self.troubles.forget(horizon);
         self.appends.forget(horizon);
-        self.handlers.retain(|_, (_, last)| now - *last <= KNOWN_FOR);
+        self.pool_threads.forget(now);
         self.samples.retain(|_, samples| samples.forget(horizon));
         let mut names = std::mem::take(&mut self.names);
         names.retain(|tid, _| self.knows(*tid));
@@ -344,6 +340,7 @@ impl Window {
             || self.futex_waits.has(&tid)
             || self.throttles.has(&tid)
             || self.lock_waits.has(&tid)
+            || self.handler_calls.has(&tid)
             || self.samples.contains_key(&tid)
             || self.names.contains_key(&tid)
     }
@@ -351,13 +348,8 @@ impl Window {
     /// The events that are kept, each counted once. Of what is seldom, only what belongs to a thread.
     pub(crate) fn count(&self) -> usize {
         let off_cpu = self.off_cpu.len() + self.futex_waits.len();
-        let of_threads = self.file_ops.len() + off_cpu + self.throttles.len() + self.lock_waits.len();
+        let of_jvm = self.lock_waits.len() + self.handler_calls.len();
+        let of_threads = self.file_ops.len() + off_cpu + self.throttles.len() + of_jvm;
         of_threads + self.connections.len() + self.sockets.len() + self.ios.len()
     }
-}
-
-/// `data-plane-kafka-request-handler-N` (`KafkaRequestHandlerPool`; before Kafka 2.2 without the first two words), of which
-/// the kernel keeps 15 characters. Followers' fetchers and the log cleaner write logs too.
-fn is_handlers_name(name: &str) -> bool {
-    name.starts_with("data-plane-kafk") || name.starts_with("kafka-request-h")
 }

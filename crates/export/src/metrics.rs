@@ -193,6 +193,7 @@ impl Metrics {
             Event::BrokerChange(change) => self.broker_change(change),
             // Evidence for verdicts, which count it.
             Event::SocketOp(_)
+            | Event::HandlerCall(_)
             | Event::CpuSample(_)
             | Event::KernelSpan(_)
             | Event::PartitionState(_)

@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 
 use crate::attach::{Bounds, Client};
+use crate::jfr::METHODS;
 use crate::machine::TemporaryFile;
 use crate::{Error, Machine};
 
@@ -32,10 +33,15 @@ const MAX_RELEASE_BYTES: u64 = 64 << 10;
 /// after. JDK 25 stopped one for 0.1 ms.
 const CHEAP_SINCE: u32 = 25;
 
+/// Where a JVM can trace methods of classes that it has loaded (JEP 520). It redefines these classes: JDK 25 stopped a broker
+/// for 27 to 93 ms twice at the start and once at the end, and not when a recording is renewed.
+const METHOD_TRACE_SINCE: u32 = 25;
+
 /// A recording that runs.
 #[derive(Debug)]
 pub struct Flight {
     recorder: u32,
+    has_calls: bool,
     number: u32,
     folder: PathBuf,
 }
@@ -48,6 +54,31 @@ pub fn start_cost(machine: &Machine, version: &str) -> Option<String> {
 /// The same of a JVM that was not asked: `library` is its `libjvm.so`, by which its release is found.
 pub fn start_cost_of_library(machine: &Machine, library: &Path) -> Option<String> {
     costs_of(machine, release(library))
+}
+
+/// Why the calls of request handlers cannot be recorded, if they cannot; `version` is the answer to `VM.version`.
+///
+/// # Errors
+/// The reason.
+pub fn check_handler_calls(version: &str) -> Result<(), String> {
+    can_trace(feature(version))
+}
+
+/// The same of a JVM that was not asked: `library` is its `libjvm.so`, by which its release is found.
+///
+/// # Errors
+/// The reason.
+pub fn check_handler_calls_of_library(library: &Path) -> Result<(), String> {
+    can_trace(release(library))
+}
+
+fn can_trace(number: Option<u32>) -> Result<(), String> {
+    let which = match number {
+        Some(number) if number >= METHOD_TRACE_SINCE => return Ok(()),
+        Some(number) => format!("JDK {number} cannot trace methods"),
+        None => "whether this JVM can trace methods is unknown".to_owned(),
+    };
+    Err(format!("{which}, as JDK {METHOD_TRACE_SINCE} or newer can (JEP 520)"))
 }
 
 fn costs_of(machine: &Machine, number: Option<u32>) -> Option<String> {
@@ -84,12 +115,13 @@ fn has_started(machine: &Machine) -> bool {
 }
 
 impl Flight {
-    /// Starts a recording. `recorder` tells recordings of several recorders apart.
+    /// Starts a recording. `recorder` tells recordings of several recorders apart; `has_calls` says whether the calls of request
+    /// handlers are in it.
     ///
     /// # Errors
     /// What the JVM or the system refused.
-    pub fn start(client: &Client, recorder: u32) -> Result<Self, Error> {
-        let mut flight = Self { recorder, number: 0, folder: PathBuf::new() };
+    pub fn start(client: &Client, recorder: u32, has_calls: bool) -> Result<Self, Error> {
+        let mut flight = Self { recorder, has_calls, number: 0, folder: PathBuf::new() };
         flight.begin(client)?;
         let found = folder(client.machine());
         let Some(folder) = found else {
@@ -127,7 +159,7 @@ impl Flight {
 
     fn begin(&mut self, client: &Client) -> Result<(), Error> {
         let number = self.number + 1;
-        let settings = write_settings(client.machine(), self.recorder)?;
+        let settings = write_settings(client.machine(), self.recorder, &text(self.has_calls))?;
         // Kept in the JVM's folder of chunks, bounded by age and size; a length makes newer ones want a file to write it
         // to in the end.
         let command = format!(
@@ -186,40 +218,46 @@ const EVENTS: &[(&str, &str)] = &[
 ];
 const WITH_STACK: [&str; 2] = ["jdk.JavaMonitorEnter", "jdk.ThreadPark"];
 
+/// Calls of the methods that serve a request, from this length on. A filter names each with its class.
+const CALLS: (&str, &str) = ("jdk.MethodTrace", "10 ms");
+
 /// Writes it into the JVM's `/tmp`.
-fn write_settings(machine: &Machine, recorder: u32) -> Result<TemporaryFile, Error> {
+fn write_settings(machine: &Machine, recorder: u32, text: &str) -> Result<TemporaryFile, Error> {
     let name = format!("brokerscope-{recorder}.jfc");
     // One that another left, of the same process id: it is its user's, as this one is.
     let written =
         TemporaryFile::create(machine, "root/tmp", &name, OFlags::EXCL).and_then(|(kept, mut file)| {
-            file.write_all(text().as_bytes())?;
+            file.write_all(text.as_bytes())?;
             Ok(kept)
         });
     let what = "write Flight Recorder's settings";
     written.map_err(|source| Error::System { pid: machine.pid, what, source })
 }
 
-fn text() -> String {
+fn text(has_calls: bool) -> String {
     let mut text = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<configuration version=\"2.0\" label=\"brokerscope\" \
          description=\"Waits for locks, and stops\" provider=\"brokerscope\">\n",
     );
-    for (event, threshold) in EVENTS {
+    let methods = METHODS.map(|(class, name)| format!("{class}::{name}")).join(";");
+    for (event, threshold) in EVENTS.iter().chain(has_calls.then_some(&CALLS)) {
         let stack = WITH_STACK.contains(event);
         let settings = [
             ("enabled", "true"),
             ("threshold", threshold),
             ("stackTrace", if stack { "true" } else { "false" }),
         ];
+        let filter = (*event == CALLS.0).then_some(("filter", methods.as_str()));
+        let settings = settings.into_iter().chain(filter);
         let settings = settings.map(|(name, value)| format!("<setting name=\"{name}\">{value}</setting>"));
-        text.extend(["  <event name=\"", event, "\">", &settings.concat(), "</event>\n"]);
+        text.extend(["  <event name=\"", event, "\">", &settings.collect::<String>(), "</event>\n"]);
     }
     text + "</configuration>\n"
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{feature, release};
+    use super::{check_handler_calls, feature, release, text};
     use std::fs;
     use std::path::Path;
 
@@ -237,6 +275,32 @@ mod tests {
             assert_eq!(release(&library), number, "{text}");
         }
         assert_eq!(release(Path::new("libjvm.so")), None);
+    }
+
+    #[test]
+    fn methods_are_traced_only_where_that_is_asked_for() {
+        assert!(!text(false).contains("MethodTrace"));
+        let traced = text(true);
+        let line = traced.lines().find(|line| line.contains("jdk.MethodTrace")).unwrap();
+        let filter = "<setting name=\"filter\">kafka.server.KafkaApis::handle;kafka.server.ControllerApis::handle</setting>";
+        assert!(
+            line.contains(filter) && line.contains("<setting name=\"threshold\">10 ms</setting>"),
+            "{line}"
+        );
+        assert_eq!(traced.matches("\"filter\"").count(), 1, "{traced}");
+        assert_eq!(traced.lines().count(), text(false).lines().count() + 1);
+    }
+
+    #[test]
+    fn an_older_jdk_cannot_trace_methods() {
+        assert_eq!(
+            check_handler_calls("OpenJDK 64-Bit Server VM version 25.0.3+9-LTS\nJDK 25.0.3\n"),
+            Ok(())
+        );
+        let why =
+            check_handler_calls("OpenJDK 64-Bit Server VM version 17.0.15+6\nJDK 17.0.15\n").unwrap_err();
+        assert!(why.contains("JDK 17 cannot trace methods") && why.contains("JDK 25 or newer"), "{why}");
+        assert!(check_handler_calls("").unwrap_err().contains("is unknown"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Recordings of JDK Flight Recorder, read without a JVM: who waited for which lock, and when the JVM stopped its
-//! threads. Does not start a recording.
+//! Recordings of JDK Flight Recorder, read without a JVM: who waited for which lock, when the JVM stopped its
+//! threads, and which calls request handlers were in for long. Does not start a recording.
 //!
 //! The format is that of JDK 11 and later (version 2, HotSpot's `src/hotspot/share/jfr/recorder`), which async-profiler
 //! writes too. A file is a row of chunks, each of which says all that is needed to read it: `header.rs` its size and
@@ -16,6 +16,7 @@ mod bytes;
 mod chunk;
 mod constants;
 mod error;
+mod handler_calls;
 mod header;
 mod metadata;
 mod pauses;
@@ -25,5 +26,6 @@ pub use bytes::Source;
 pub use chunk::{JfrEvent, Summary};
 pub use constants::Thread;
 pub use error::{Error, ErrorKind};
+pub(crate) use handler_calls::METHODS;
 pub use header::{Clock, Header};
 pub use recording::{Recording, Tail};

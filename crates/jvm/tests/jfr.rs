@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+#[path = "jfr/calls.rs"]
+mod calls;
 #[path = "jfr/damage.rs"]
 mod damage;
 #[path = "jfr/oracle.rs"]

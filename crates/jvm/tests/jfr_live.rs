@@ -116,7 +116,7 @@ fn now() -> ClockPair {
 fn waits(all: &[JfrEvent]) -> Vec<&LockWait> {
     let waits = all.iter().filter_map(|observed| match observed {
         JfrEvent::LockWait(wait) => Some(wait),
-        JfrEvent::Pause(_) => None,
+        JfrEvent::Pause(_) | JfrEvent::HandlerCall(_) => None,
     });
     let mut waits: Vec<_> = waits.collect();
     waits.sort_by_key(|wait| (wait.start, wait.tid));

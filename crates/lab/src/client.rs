@@ -7,7 +7,7 @@ mod request;
 mod traffic;
 
 pub(crate) use request::words;
-pub use request::{FetchResult, Request, Topic};
+pub use request::{FetchResult, Member, Request, Topic};
 pub(crate) use traffic::now_ns;
 pub use traffic::{Answer, Running, Traffic};
 
@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use kafka_protocol::messages::ApiKey;
-use request::{fetched, first_error};
+use request::{fetched, first_error, joined};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::error::{Error, Result};
@@ -87,6 +87,19 @@ impl Connection {
             Some(0) => Ok(()),
             code => Err(Error::Unusable(format!("the broker refused {:?}: error {code:?}", request.api))),
         }
+    }
+
+    /// As [`Connection::call`]; whether its response reports no error.
+    pub fn is_accepted(&mut self, request: &Request) -> Result<bool> {
+        Ok(first_error(request.api, self.call(request)?) == Some(0))
+    }
+
+    /// As [`Connection::call`], of a member that joins a group; what it is there.
+    ///
+    /// # Errors
+    /// Where it was refused.
+    pub fn join(&mut self, request: &Request) -> Result<Member> {
+        joined(self.call(request)?).ok_or_else(|| Error::Unusable("a member was refused".to_owned()))
     }
 
     /// As [`Connection::call`], of a fetch; what it brought.

@@ -5,6 +5,7 @@
 //! from that seed. It knows nothing of how brokerscope reaches its verdicts: it runs `record` and `explain`.
 
 mod broker;
+mod coordinators;
 mod disk;
 mod ground_truth;
 mod host;
@@ -34,7 +35,7 @@ use test_bed::{SETTLE, TestBed};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::session;
-use crate::session::{Observer, chosen, draw_seed, interrupt, print, say, took};
+use crate::session::{Observer, chosen, draw_seed, has_hypervisor, interrupt, print, say, took};
 use crate::site::Site;
 
 /// Those of the short form: on three brokers, in some two minutes. The others need their own broker each.
@@ -54,8 +55,9 @@ const SHORT: [&str; 12] = [
 ];
 
 /// Every fault, in the order of the matrix.
-const ALL: [&Fault; 30] = [
+const ALL: [&Fault; 35] = [
     &disk::JOURNAL_STALL,
+    &disk::BLOCKED_BY_NEIGHBOUR,
     &disk::SLOW_DEVICE,
     &disk::DIRTY_THROTTLING,
     &host::DIRECT_RECLAIM,
@@ -63,6 +65,9 @@ const ALL: [&Fault; 30] = [
     &disk::LOCK_CONTENTION,
     &disk::COLD_READS,
     &tiered::TIERED_READ,
+    &coordinators::OFFSETS_STALL,
+    &coordinators::REBALANCE,
+    &coordinators::CONTROLLER_STALL,
     &broker::HANDLERS_BUSY,
     &broker::NETWORK_THREADS_BUSY,
     &network::FOLLOWER_DELAY,
@@ -83,6 +88,7 @@ const ALL: [&Fault; 30] = [
     &stops::FS_FROZEN_XFS,
     &stops::STOPPED,
     &stops::FROZEN_CGROUP,
+    &stops::STEAL,
     &network::TWO_CAUSES,
     &disk::QUIET,
 ];
@@ -126,6 +132,13 @@ pub(crate) fn run(arguments: &FaultsArguments, brokerscope: Option<&Path>) -> Re
     if arguments.list {
         let listed = faults.iter().map(|fault| format!("{:<24} {}\n", fault.name, fault.story));
         return print(&listed.collect::<String>());
+    }
+    if !has_hypervisor() {
+        let is_meant = |fault: &&Fault| fault.guest_only && !arguments.again;
+        if let Some(fault) = faults.iter().copied().find(is_meant) {
+            say(&format!("LEFT OUT: {}, which `make faults-guest` injects in a guest", fault.name));
+        }
+        faults.retain(|fault| !is_meant(fault));
     }
     let bounds = if arguments.short { Bounds::SHORT } else { Bounds::WANTED };
     let results = match &arguments.keep {

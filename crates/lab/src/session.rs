@@ -32,6 +32,16 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "lab: {line}");
 }
 
+/// Whether this machine is a guest whose hypervisor reads what is said on stderr: `vmtest/hypervisor` says so.
+pub(crate) fn has_hypervisor() -> bool {
+    std::env::var_os("BROKERSCOPE_HOST_PAUSES").is_some()
+}
+
+/// Has that hypervisor do something.
+pub(crate) fn ask_hypervisor(what: &str) {
+    let _ = writeln!(std::io::stderr(), "host: {what}");
+}
+
 /// Says one line about what has been done since `started`.
 pub(crate) fn took(started: Instant, line: &str) {
     say(&format!("{line} ({:.1} s)", started.elapsed().as_secs_f64()));
@@ -141,7 +151,7 @@ impl Interrupt {
 }
 
 /// How long a recorder may take to attach, and to finish.
-const RECORDER_TIMEOUT: Duration = Duration::from_secs(180);
+const RECORDER_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long an explanation may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 

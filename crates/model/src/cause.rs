@@ -26,12 +26,16 @@ causes! {
     XfsLogSpace = "xfs-log-space",
     /// Somebody had frozen the file system, as snapshots do, and writes waited until it was thawed.
     FsFrozen = "fs-frozen",
+    /// An operation waited for an NFS server.
+    NfsWait = "nfs-wait",
     /// An operation waited for an XFS inode that another thread was reading or writing.
     XfsInodeLock = "xfs-inode-lock",
     /// The append waited for the partition's log lock, or another lock that it needs, held by another thread.
     LogLock = "log-lock",
     /// The thread that held the log lock waited for the fsync of a file.
     RollFsync = "roll-fsync",
+    /// The controller waited until the device had what it appended to the cluster's metadata.
+    MetadataFsync = "metadata-fsync",
     /// The kernel paused a writer because too many pages were dirty.
     DirtyThrottling = "dirty-throttling",
     /// A write waited for a page under writeback, which must not change (stable page).
@@ -40,6 +44,10 @@ causes! {
     PageLock = "page-lock",
     /// The thread had to reclaim memory before it could allocate some.
     MemoryReclaim = "memory-reclaim",
+    /// The broker's cgroup was over `memory.high`, and the kernel put the thread to sleep for it.
+    MemoryThrottled = "memory-throttled",
+    /// The I/O controller of the broker's cgroup held the thread back.
+    IoThrottled = "io-throttled",
     /// An operation waited for the block device.
     SlowDevice = "slow-device",
     /// A network thread read from the device for one of its connections, and all of them waited.
@@ -54,6 +62,10 @@ causes! {
     RemoteTierRead = "remote-tier-read",
     /// All request handlers were busy with other requests.
     HandlersBusy = "handlers-busy",
+    /// The threads of the group coordinator were busy with other requests.
+    CoordinatorBusy = "coordinator-busy",
+    /// The controller was busy with other changes of the cluster's metadata.
+    ControllerBusy = "controller-busy",
     /// The connection's network thread was busy while bytes waited in the socket.
     NetworkThreadsBusy = "network-threads-busy",
     /// The request waited behind an earlier one of its connection.

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::{
-    BlockIo, Column, CpuGap, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, JvmPause,
-    KernelSpan, LockWait, Nanos, OffCpu, PartitionState, Pid, ProcessStop, Reclaim, Request, Row as _,
-    SocketOp, TcpEvent, TlsTraffic,
+    BlockIo, Column, CpuGap, CpuSample, DirtyThrottle, FileOp, HandlerCall, HostSample, JournalCommit,
+    JvmPause, KernelSpan, LockWait, Nanos, OffCpu, PartitionState, Pid, ProcessStop, Reclaim, Request,
+    Row as _, SocketOp, TcpEvent, TlsTraffic,
 };
 
 /// Declares events: their kind, which has the name of its row, table, folder, and the moment at which each is complete.
@@ -99,6 +99,8 @@ events! {
     CpuSample(Box<CpuSample>), CpuSamples, "cpu_samples", sample => sample.at;
     /// A thread that waited for a Java lock.
     LockWait(Box<LockWait>), LockWaits, "lock_waits", wait => wait.end;
+    /// A call in which a request handler worked on one request for long.
+    HandlerCall(Box<HandlerCall>), HandlerCalls, "handler_calls", call => call.end;
     /// A pause of the JVM, for a collection or another operation.
     JvmPause(Box<JvmPause>), JvmPauses, "jvm_pauses", pause => pause.end;
     /// A time in which something had stopped the broker's process.

@@ -1,4 +1,4 @@
-//! Pauses of the JVM and waits for Java locks. Does not say which requests they delayed, or what a lock's holder was
+//! Pauses of the JVM, waits for Java locks and calls of request handlers. Does not say which requests they delayed, or what a lock's holder was
 //! doing meanwhile: `diagnose` looks that up by the holder's thread.
 
 use std::sync::Arc;
@@ -127,6 +127,27 @@ row! {
     }
 }
 
+row! {
+    handler_call_row =>
+    /// A request handler's work on one request: a call of `KafkaApis.handle` or `ControllerApis.handle`
+    /// (`KafkaRequestHandler.run`), of which Flight Recorder's `jdk.MethodTrace` reports the long ones.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HandlerCall {
+        /// When the handler began, right after it had taken the request from the queue.
+        start: Nanos as "start_ns",
+        /// When it was ready for the next request. The response may have left before, or come later by another thread.
+        end: Nanos as "end_ns" => length: Nanos as "latency_ns" "From start to end.",
+        /// The process; 0 where the source does not say.
+        pid: Pid,
+        /// The request handler.
+        tid: Tid,
+        /// Its full name.
+        thread: Arc<str>,
+        /// The method, with its class.
+        method: Arc<str>,
+    }
+}
+
 named! {
     /// How a wait was seen, which says what its times mean.
     pub enum LockSource {
@@ -146,6 +167,8 @@ lengths! {
     JvmPause::length;
     /// How long it waited.
     LockWait::length;
+    /// How long it worked on the request.
+    HandlerCall::length;
 }
 
 #[cfg(test)]

@@ -36,13 +36,13 @@ pub use cpu_gap::{CpuGap, CpuGapKind};
 pub use event::{BrokerChange, BrokerState, Event, Loss, LossKind, Table};
 pub use file_op::{BatchHead, Device, FileKind, FileOp, FileOpKind};
 pub use host::{Ext4, HostFacts, HostSample, HostScope, Interface, Known, Limits, Volume};
-pub use jvm::{JvmPause, JvmPauseKind, Lock, LockHolder, LockKind, LockSource, LockWait};
+pub use jvm::{HandlerCall, JvmPause, JvmPauseKind, Lock, LockHolder, LockKind, LockSource, LockWait};
 pub use kernel::{
     BlockIo, CommitPhases, Direction, DirtyThrottle, JournalCommit, KernelSpan, Reclaim, SpanSource,
 };
 pub use log_entry::{LogEntry, LogKind};
 pub use process_stop::{ProcessStop, StopKind};
-pub use request::{Batch, IntendedWait, Partition, Request};
+pub use request::{Batch, IntendedWait, METADATA_TOPIC, Partition, Request};
 pub use row::{Column, ColumnType, Row, Rows, Value, ValueVisitor};
 pub use socket_op::{SocketOp, SocketOpKind, TcpEvent, TcpEventKind};
 pub use thread::{CpuSample, CpuState, OffCpu, StackTime, Waker};

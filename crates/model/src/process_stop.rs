@@ -11,7 +11,7 @@ row! {
     pub struct ProcessStop {
         /// When the first thread stopped; under a tracer, when more than half of the threads were halted.
         start: Nanos as "start_ns",
-        /// When the first thread was let go on.
+        /// When the last thread was let go on; under a tracer, the first.
         end: Nanos as "end_ns" => length: Nanos as "latency_ns" "From start to end.",
         /// The process.
         pid: Pid,

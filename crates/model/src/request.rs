@@ -178,6 +178,10 @@ impl Partition {
     }
 }
 
+/// The topic that KRaft's controllers keep, and its id (`Topic.CLUSTER_METADATA_TOPIC_NAME`, `Uuid.METADATA_TOPIC_ID`).
+pub const METADATA_TOPIC: &str = "__cluster_metadata";
+const METADATA_TOPIC_ID: TopicId = TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+
 /// Kafka's error code for "no error".
 const NONE: i16 = 0;
 
@@ -249,6 +253,7 @@ macro_rules! outcome {
             pub fn intended_wait(&self) -> Option<IntendedWait> {
                 match self.api_key {
                     _ if self.failed() => None,
+                    FETCH if self.is_of_raft() => Some(IntendedWait::LongPoll),
                     FETCH if self.came_back_empty() && self.data_was_there() => None,
                     JOIN_GROUP | SYNC_GROUP => Some(IntendedWait::Rebalance),
                     FETCH if self.ran_out_of_time() && self.was_patient() => Some(IntendedWait::LongPoll),
@@ -257,6 +262,15 @@ macro_rules! outcome {
                     }
                     _ => None,
                 }
+            }
+
+            /// Whether it reads the cluster's metadata from its raft leader, which waits for records with any `min_bytes`
+            /// (`KafkaRaftClient.handleFetchRequest`).
+            fn is_of_raft(&self) -> bool {
+                self.partitions.iter().any(|partition| {
+                    partition.topic.as_deref() == Some(METADATA_TOPIC)
+                        || partition.topic_id == Some(METADATA_TOPIC_ID)
+                })
             }
 
             fn came_back_empty(&self) -> bool {
@@ -291,7 +305,7 @@ outcome!(Request, RequestColumns);
 #[cfg(test)]
 mod tests {
     use super::IntendedWait;
-    use crate::{Nanos, Partition, Request};
+    use crate::{Nanos, Partition, Request, TopicId};
 
     fn request(api_key: i16, partitions: Vec<Partition>) -> Request {
         Request {
@@ -345,6 +359,12 @@ mod tests {
             "there was time left, so it was answered for another reason"
         );
         assert_eq!(little(900, 10).intended_wait(), None);
+        let raft = Partition { topic: Some("__cluster_metadata".into()), ..brought(9, 0) };
+        let raft = Request { min_bytes: Some(0), partitions: vec![raft], ..waited(503) };
+        assert_eq!(raft.intended_wait(), Some(IntendedWait::LongPoll), "the leader waits with any min_bytes");
+        let by_id = Partition { topic_id: TopicId::parse("AAAAAAAAAAAAAAAAAAAAAQ"), ..brought(0, 0) };
+        let by_id = Request { min_bytes: Some(0), partitions: vec![by_id], ..waited(503) };
+        assert_eq!(by_id.intended_wait(), Some(IntendedWait::LongPoll));
         let there = |ms| Request { data: Some(Nanos(ms)), partitions: vec![brought(0, 0)], ..waited(503) };
         assert_eq!(there(1_000).intended_wait(), None, "what it asked for was there");
         assert_eq!(there(1_001).intended_wait(), Some(IntendedWait::LongPoll));

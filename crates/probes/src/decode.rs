@@ -57,6 +57,8 @@ pub(crate) struct Decoder {
     committing: HashMap<u32, u64>,
     /// The stacks of wakers, by the thread they woke and when.
     wakers: HashMap<u32, (u64, Arc<str>)>,
+    /// When the last stop of the process began: two CPUs may report one.
+    last_stop_ns: u64,
     unnamed: Arc<str>,
 }
 
@@ -72,6 +74,7 @@ impl Decoder {
             paths: Paths::default(),
             committing: HashMap::new(),
             wakers: HashMap::new(),
+            last_stop_ns: 0,
             unnamed: Arc::default(),
         }
     }
@@ -89,6 +92,7 @@ impl Decoder {
             Some(event_kind::EVENT_WAKER_STACK) => context(self.waker_stack(bytes)),
             Some(event_kind::EVENT_KERNEL_SPAN) => self.kernel_span(bytes),
             Some(event_kind::EVENT_KERNEL_WAIT) => self.kernel_wait(bytes),
+            Some(event_kind::EVENT_PROCESS_STOP) => self.process_stop(bytes),
             Some(kind) => self.event(kind, bytes).map_or(Decoding::Unknown, Decoding::Event),
             None => Decoding::Unknown,
         }
@@ -103,7 +107,6 @@ impl Decoder {
             event_kind::EVENT_DIRTY_THROTTLE => self.dirty_throttle(&whole(bytes)?).into(),
             event_kind::EVENT_RECLAIM => self.reclaim(&whole(bytes)?).into(),
             event_kind::EVENT_SOCKET => self.socket_op(&whole(bytes)?)?.into(),
-            event_kind::EVENT_PROCESS_STOP => self.process_stop(&whole(bytes)?)?.into(),
             event_kind::EVENT_CPU_GAP => self.cpu_gap(&whole(bytes)?).into(),
             event_kind::EVENT_TCP_TROUBLE => self.tcp_trouble(&whole(bytes)?)?.into(),
             _ => return None,
@@ -186,7 +189,17 @@ impl Decoder {
         })
     }
 
-    fn process_stop(&mut self, record: &types::process_stop_event) -> Option<ProcessStop> {
+    fn process_stop(&mut self, bytes: &[u8]) -> Decoding {
+        let Some(record) = whole::<types::process_stop_event>(bytes) else { return Decoding::Unknown };
+        let Some(stop) = self.stop_of(&record) else { return Decoding::Unknown };
+        if record.start_ns <= self.last_stop_ns {
+            return Decoding::Context;
+        }
+        self.last_stop_ns = record.start_ns;
+        Decoding::Event(Event::Row(stop.into()))
+    }
+
+    fn stop_of(&mut self, record: &types::process_stop_event) -> Option<ProcessStop> {
         let kind = match stop_reason(u32::from(record.reason)) {
             stop_reason::STOPPED_BY_SIGNAL => StopKind::Signal,
             stop_reason::STOPPED_BY_FREEZER => StopKind::Freezer,

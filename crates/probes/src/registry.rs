@@ -342,6 +342,11 @@ purposes! {
         fc_commit_start(dev: 4) on "ext4/ext4_fc_commit_start",
         fc_commit_stop() on "ext4/ext4_fc_commit_stop",
     ].needs(WHOLE_HOST);
+    /// Long fsyncs of other processes on ext4, which have its journal committed.
+    Ext4Fsyncs = "ext4-fsyncs": tracepoints![
+        sync_file_enter(dev: 4) on "ext4/ext4_sync_file_enter",
+        sync_file_exit() on "ext4/ext4_sync_file_exit",
+    ];
     /// Waits for space in XFS's log.
     XfsLogGrants = "xfs-log-grants": tracepoints![
         grant_sleep(dev: 4) on "xfs/xfs_log_grant_sleep",

@@ -25,7 +25,7 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::{Duration, Instant};
 
-use model::{Event as Row, FileOpKind, KernelSpan, OffCpu, ProcessStop, StopKind};
+use model::{Event as Row, FileOpKind, KernelSpan, Nanos, OffCpu, ProcessStop, SpanSource, StopKind};
 use probes::{Event, Facts, FileOp, Mechanism, Plan, Probes, Purpose, Target};
 use scene::{FileSystem, Freeze, Making};
 use watched::Watch;
@@ -35,7 +35,7 @@ const XFS: Making<'static> =
     Making { kind: "xfs", arguments: &["-q", "-f"], bytes: 320 << 20, options: "loop" };
 const GIVE_UP: Duration = Duration::from_secs(60);
 /// What must be seen by every plan, on every kernel since 5.10, once ext4 and XFS are mounted.
-const ALWAYS: [Purpose; 19] = [
+const ALWAYS: [Purpose; 20] = [
     Purpose::FileWrites,
     Purpose::FileReads,
     Purpose::FileTransfers,
@@ -53,6 +53,7 @@ const ALWAYS: [Purpose; 19] = [
     Purpose::BlockIo,
     Purpose::BlockQueue,
     Purpose::XfsLogGrants,
+    Purpose::Ext4Fsyncs,
     Purpose::FsFreezes,
     Purpose::ProcessStops,
 ];
@@ -71,6 +72,7 @@ fn every_plan_reports_the_workload() {
         let mut watched = Watch::new(&plan);
         check_file_system(&mut watched, &ext4, "ext4");
         check_file_system(&mut watched, &xfs, "xfs");
+        check_fsyncs(&mut watched, &ext4);
         check_freeze(&mut watched, &ext4);
         check_freeze(&mut watched, &xfs);
         check_stops(&mut watched);
@@ -147,14 +149,22 @@ impl Watch {
     }
 
     fn freezes(&self, device: (u32, u32)) -> Vec<&KernelSpan> {
-        let freezes = self.events.iter().filter_map(|event| match event {
-            Event::Row(Row::KernelSpan(span)) if &*span.function == "freeze_super" => Some(&**span),
+        self.calls(device, "freeze_super").collect()
+    }
+
+    fn fsyncs(&self, device: (u32, u32)) -> Vec<&KernelSpan> {
+        let by_others = |span: &&KernelSpan| span.seen_by == SpanSource::Tracepoints;
+        self.calls(device, "ext4_sync_file").filter(by_others).collect()
+    }
+
+    fn calls(&self, device: (u32, u32), function: &'static str) -> impl Iterator<Item = &KernelSpan> {
+        let calls = self.events.iter().filter_map(move |event| match event {
+            Event::Row(Row::KernelSpan(span)) if &*span.function == function => Some(&**span),
             _ => None,
         });
-        let of_device = |span: &&KernelSpan| {
+        calls.filter(move |span| {
             span.device.as_ref().is_some_and(|found| (found.major, found.minor) == device)
-        };
-        freezes.filter(of_device).collect()
+        })
     }
 
     fn stops(&self, kind: StopKind) -> Vec<&ProcessStop> {
@@ -230,6 +240,22 @@ fn check_file_system(watched: &mut Watch, file_system: &FileSystem, kind: &str) 
     }
 }
 
+/// Another process's fsync is one call, if it took long; this one's own is none of them.
+fn check_fsyncs(watched: &mut Watch, file_system: &FileSystem) {
+    let file = file_system.path().join("neighbour");
+    let (device, began) = (file_system.device(), scene::monotonic_ns());
+    let mut writer = std::process::Command::new("dd");
+    writer.arg("if=/dev/zero").arg(format!("of={}", file.display()));
+    writer.args(["bs=64k", "count=200", "oflag=sync", "status=none"]);
+    assert!(writer.status().unwrap().success());
+    watched.until("fsync", |seen| !seen.fsyncs(device).is_empty());
+    for fsync in watched.fsyncs(device) {
+        assert_eq!((&*fsync.thread, fsync.seen_by), ("dd", SpanSource::Tracepoints), "{fsync:?}");
+        assert!(fsync.latency() >= Nanos::from_millis(1) && fsync.start.0 as u64 > began, "{fsync:?}");
+    }
+    fs::remove_file(file).unwrap();
+}
+
 /// A freeze is one call from its entry to the thaw's return, by whom it was frozen; one that is refused is none.
 fn check_freeze(watched: &mut Watch, file_system: &FileSystem) {
     let device = file_system.device();
@@ -254,7 +280,10 @@ fn check_stops(watched: &mut Watch) {
     stops::by_freezer();
     assert_eq!(&*watched.next_stop(StopKind::Freezer).by, "sh");
     if stops::by_old_freezer() {
-        assert_eq!(&*watched.next_stop(StopKind::Freezer).by, "sh");
+        // Until the last thread was thawed.
+        let stop = watched.next_stop(StopKind::Freezer);
+        assert_eq!(&*stop.by, "sh");
+        assert!(stop.length().0 >= 2 * stops::STOP.as_nanos() as i64, "{stop:?}");
     } else {
         eprintln!("this kernel has no freezer of version 1");
     }

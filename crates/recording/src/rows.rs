@@ -20,10 +20,11 @@ use model::row::{AsText, Field, NonEmpty};
 use model::{
     Batch, BatchHead, BlockIo, BrokerChange, BrokerState, Cause, CommitPhases, Confidence, CpuGap,
     CpuGapKind, CpuSample, Device, Direction, DirtyThrottle, Doubt, Evidence, EvidenceKind, FileKind, FileOp,
-    FileOpKind, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, KafkaTimes, KernelSpan, Lock,
-    LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Partition, PartitionState,
-    Pid, ProcessStop, Reclaim, Request, Row, SocketOp, SocketOpKind, SpanSource, Stage, StageSpan, Stages,
-    StopKind, TcpEvent, TcpEventKind, Tid, TlsTraffic, TopicId, TopicPartition, Verdict, Waiter, Waker,
+    FileOpKind, HandlerCall, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, KafkaTimes,
+    KernelSpan, Lock, LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Partition,
+    PartitionState, Pid, ProcessStop, Reclaim, Request, Row, SocketOp, SocketOpKind, SpanSource, Stage,
+    StageSpan, Stages, StopKind, TcpEvent, TcpEventKind, Tid, TlsTraffic, TopicId, TopicPartition, Verdict,
+    Waiter, Waker,
 };
 
 use crate::builders::{NumberBuilder, TextBuilder, ValueBuilder};
@@ -468,7 +469,7 @@ stored! {
     block_io_row dirty_throttle_row reclaim_row kernel_span_row
     socket_op_row tcp_event_row tls_traffic_row partition_state_row
     host_sample_row cpu_sample_row
-    lock_wait_row lock_row lock_holder_row jvm_pause_row process_stop_row cpu_gap_row
+    lock_wait_row lock_row lock_holder_row handler_call_row jvm_pause_row process_stop_row cpu_gap_row
     broker_change_row loss_row
 }
 

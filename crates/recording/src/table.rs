@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
 use model::{
-    BlockIo, BrokerChange, CpuGap, CpuSample, DirtyThrottle, Event, FileOp, HostSample, JournalCommit,
-    JvmPause, KernelSpan, LockWait, Loss, OffCpu, PartitionState, ProcessStop, Reclaim, Request, SocketOp,
-    Table, TcpEvent, TlsTraffic,
+    BlockIo, BrokerChange, CpuGap, CpuSample, DirtyThrottle, Event, FileOp, HandlerCall, HostSample,
+    JournalCommit, JvmPause, KernelSpan, LockWait, Loss, OffCpu, PartitionState, ProcessStop, Reclaim,
+    Request, SocketOp, Table, TcpEvent, TlsTraffic,
 };
 
 use crate::cells::{BadRow, ColumnError};

@@ -21,7 +21,7 @@ use crate::thread_names::{Table, ThreadNames};
 /// An answer of a line or two.
 const SHORT: Bounds = Bounds { bytes: 4 << 10, time: Duration::from_secs(10) };
 
-/// Whether to have the JVM record lock waits and pauses.
+/// Whether to have the JVM record lock waits and pauses, and the calls of request handlers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jfr {
     /// Where starting it does not hold the broker up.
@@ -29,6 +29,8 @@ pub enum Jfr {
     Auto,
     /// Also where it does, once.
     Always,
+    /// The same, with the calls of request handlers: that pauses the broker when it starts and when it ends.
+    Handlers,
     /// Not at all.
     Never,
 }
@@ -39,6 +41,8 @@ pub(crate) struct JvmAnswer {
     pub(crate) version: String,
     /// Whether it records, or why not.
     pub(crate) records: Result<(), String>,
+    /// Whether it records the calls of request handlers, or why not, where that was asked for.
+    pub(crate) calls: Option<Result<(), String>>,
 }
 
 /// The broker's JVM.
@@ -134,8 +138,10 @@ impl JvmSource {
         self.refresh(&mut session, feed)?;
         let recorder = Recorder::start(self.jfr, &session.client, &version, feed, self.pauses.clone());
         let records = recorder.map(|recorder| session.recorder = Some(recorder));
+        let calls = (self.jfr == Jfr::Handlers)
+            .then(|| records.clone().and_then(|()| flight::check_handler_calls(&version)));
         let version = version.lines().next().unwrap_or_default().to_owned();
-        Ok((session, JvmAnswer { version, records }))
+        Ok((session, JvmAnswer { version, records, calls }))
     }
 
     /// The JVM of the process that took the broker's place.
@@ -143,7 +149,9 @@ impl JvmSource {
         match self.open(self.pid, feed) {
             Ok((session, answer)) => {
                 self.session = Some(session);
+                let calls = answer.calls.and_then(Result::err).filter(|_| answer.records.is_ok());
                 self.trouble.extend(answer.records.err().filter(|_| self.jfr != Jfr::Never));
+                self.trouble.extend(calls);
             }
             Err(error) => {
                 self.session = None;
@@ -198,7 +206,9 @@ impl Recorder {
         if let Some(why) = flight::start_cost(machine, version).filter(|_| jfr == Jfr::Auto) {
             return Err(why);
         }
-        let flight = Flight::start(client, std::process::id()).map_err(|error| error.to_string())?;
+        let has_calls = jfr == Jfr::Handlers && flight::check_handler_calls(version).is_ok();
+        let flight =
+            Flight::start(client, std::process::id(), has_calls).map_err(|error| error.to_string())?;
         pauses.expect_recorded(true);
         Ok(Self {
             tail: Tail::of(flight.folder(), machine.pid, feed.clock, feed.now()),
@@ -257,7 +267,11 @@ impl Recorder {
                 }
                 Event::LockWait(Box::new(wait))
             }
-            wait @ JfrEvent::LockWait(_) => wait.into(),
+            JfrEvent::HandlerCall(mut call) if self.machine.own_pid != self.machine.pid => {
+                call.tid = self.visible(call.tid).unwrap_or_default();
+                Event::HandlerCall(Box::new(call))
+            }
+            other => other.into(),
         }
     }
 

@@ -26,6 +26,11 @@ pub(crate) fn recorder_outcome(records: Result<(), String>) -> Outcome {
     records.map_or_else(Outcome::Missing, |()| Outcome::Active(how.to_owned()))
 }
 
+pub(crate) fn calls_outcome(recorded: Result<(), String>) -> Outcome {
+    let how = "Flight Recorder in the JVM: calls of KafkaApis.handle and ControllerApis.handle from 10 ms on";
+    recorded.map_or_else(Outcome::Missing, |()| Outcome::Active(how.to_owned()))
+}
+
 pub(crate) fn purpose(hook: &Hook) -> Purpose {
     Purpose { purpose: hook.purpose.as_str().to_owned(), outcome: outcome(&hook.state, hook.describe()) }
 }

@@ -25,7 +25,7 @@ use crate::packets::PacketSource;
 use crate::packets::{PacketClock, TopicNames};
 use crate::partitions::PartitionSource;
 use crate::pause_merger::PauseMerger;
-use crate::plan::{Outcome, Purpose, jvm_purpose, purpose, recorder_outcome};
+use crate::plan::{Outcome, Purpose, calls_outcome, jvm_purpose, purpose, recorder_outcome};
 use crate::queue::{self, EventSink, Queue};
 use crate::source::{BrokerProcess, CurrentBroker, Feed, Running, Source, WatchSummary};
 use crate::supervisor::Identity;
@@ -42,6 +42,7 @@ const ACCEPT_QUEUE: &str = "accept-queue";
 const THREAD_NAMES: &str = "thread-names";
 const JVM: &str = "monitor-waits";
 const LOCK_WAITS: &str = "lock-waits";
+const HANDLER_CALLS: &str = "handler-calls";
 const IO_URING: &str = "io-uring";
 
 /// How long the first answer is waited for. A JVM that answers later is asked on.
@@ -215,6 +216,9 @@ impl Watch {
                 if options.jfr != Jfr::Never {
                     self.add(LOCK_WAITS, recorder_outcome(answer.records));
                 }
+                if let Some(calls) = answer.calls {
+                    self.add(HANDLER_CALLS, calls_outcome(calls));
+                }
                 return;
             }
             Ok(Err(error)) => error.to_string(),
@@ -222,7 +226,10 @@ impl Watch {
         };
         self.add(THREAD_NAMES, Outcome::Missing(why.clone()));
         if options.jfr != Jfr::Never {
-            self.add(LOCK_WAITS, Outcome::Missing(why));
+            self.add(LOCK_WAITS, Outcome::Missing(why.clone()));
+        }
+        if options.jfr == Jfr::Handlers {
+            self.add(HANDLER_CALLS, Outcome::Missing(why));
         }
     }
 

@@ -93,6 +93,40 @@ fn fs_frozen_is_silent_where_it_cost_nothing() {
 }
 
 #[test]
+fn memory_throttled_fires_where_it_cost_something() {
+    let finding = fires_on(rule("memory-throttled"), Cause::MemoryThrottled);
+    assert!(finding.changes[0].setting.starts_with("memory.high"));
+    assert_eq!(&*finding.changes[1].old, "none");
+}
+
+#[test]
+fn memory_throttled_is_silent_where_it_cost_nothing() {
+    rests_without(rule("memory-throttled"), Cause::MemoryThrottled);
+}
+
+#[test]
+fn io_throttled_fires_where_it_cost_something() {
+    let finding = fires_on(rule("io-throttled"), Cause::IoThrottled);
+    assert!(finding.changes[0].setting.contains("io.latency"));
+}
+
+#[test]
+fn io_throttled_is_silent_where_it_cost_nothing() {
+    rests_without(rule("io-throttled"), Cause::IoThrottled);
+}
+
+#[test]
+fn nfs_wait_fires_where_it_cost_something() {
+    let finding = fires_on(rule("nfs-wait"), Cause::NfsWait);
+    assert_eq!((&*finding.changes[0].old, &*finding.changes[0].new), ("nfs", "xfs"));
+}
+
+#[test]
+fn nfs_wait_is_silent_where_it_cost_nothing() {
+    rests_without(rule("nfs-wait"), Cause::NfsWait);
+}
+
+#[test]
 fn process_stopped_fires_where_it_cost_something() {
     let finding = fires_on(rule("process-stopped"), Cause::ProcessStopped);
     assert!(finding.changes[0].new.contains("jcmd"));

@@ -63,7 +63,7 @@ pub fn broker(pid: Option<Pid>) -> Result<Broker, Error> {
 pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Error> {
     let packets = options.interface.as_ref().map(|interface| Packets {
         interface: interface.clone(),
-        ports: if options.ports.is_empty() { broker.client_ports() } else { options.ports.clone() },
+        ports: if options.ports.is_empty() { broker.ports() } else { options.ports.clone() },
         message_id_header: options.message_id.clone().map(String::into_bytes),
     });
     let mut watch = Watch::start(&watch::Options {

@@ -64,7 +64,7 @@ fn a_broker_is_read_with_its_overrides() {
     let broker = Broker::of(&machine.processes(), 70).unwrap();
     assert_eq!(broker.node_id, Some(5));
     assert_eq!(broker.log_dirs, [cwd.join("real"), PathBuf::from("/absent/b"), cwd.join("meta")]);
-    assert_eq!(broker.client_ports(), [9192]);
+    assert_eq!(broker.ports(), [9192, 9193]);
     assert_eq!(broker.properties["ssl.key.password"], "x");
     assert_eq!(broker.properties_file, cwd.join("config/server.properties"));
     assert_eq!(Broker::only_of(&machine.processes()).unwrap(), broker);
@@ -99,7 +99,7 @@ fn the_log_dir_is_kafka_s_default_where_none_is_set() {
     machine.broker(7, "log.dirs=\n", &[]);
     let broker = Broker::of(&machine.processes(), 7).unwrap();
     assert!(broker.log_dirs[0].ends_with("kafka-logs"), "{:?}", broker.log_dirs);
-    assert_eq!(broker.client_ports(), [9092]);
+    assert_eq!(broker.ports(), [9092]);
 }
 
 #[test]

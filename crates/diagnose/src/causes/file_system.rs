@@ -16,15 +16,17 @@
 //! where no functions can be hooked, is known by the writers' stacks; all that wait in it are let go together.
 
 use model::{
-    Cause, CommitPhases, Confidence, Evidence, EvidenceKind, JournalCommit, KernelSpan, Nanos, Waker,
+    Cause, CommitPhases, Confidence, Evidence, EvidenceKind, FileOp, JournalCommit, KernelSpan, Nanos,
+    SpanSource, Waker,
 };
 
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::device::io_evidence;
 use crate::causes::spec::{Scope, causes, change};
 use crate::kernel_stack::{self, Wait, is_named};
+use crate::locks::holders::is_sync;
 use crate::time::{Span, TimeSpan};
-use crate::waits::OperationWaits;
+use crate::waits::{self, OperationWaits};
 use crate::window::Window;
 use crate::window::trouble::{LOG_GRANT, Trouble};
 
@@ -116,6 +118,32 @@ causes! {
         effect: "; a shorter freeze costs as much less",
         risk: "a snapshot without a freeze holds what a crash would leave: the journal is replayed, and Kafka recovers its newest segments",
     }
+
+    NfsWait: Root in Writes, changed in FileSystem {
+        event: "stretch{es} of waiting for the NFS server of {place}",
+        needs: "an off-CPU stack in a function of NFS (nfs_*, nfs4_*, rpc_wait_bit_killable), or a wait for a page of a file on NFS; exact inside an operation of the request",
+        root_evidence: &[EvidenceKind::OffCpu, EvidenceKind::FileOp],
+        advice: &[
+            "a log dir is on NFS, and its threads waited for the server: put log dirs on a local file system (XFS, ext4) or on block storage",
+            "until then look at the server and the way to it: nfsiostat shows the time of each operation, and nfsstat -c retransmissions",
+        ],
+        source: "fs/nfs/file.c, fs/nfs/write.c: a write may have to flush what others wrote first, and an fsync waits until the server has committed. nfs(5)",
+        look_at: ", and nfsiostat",
+        changes: &[change("file system of the log dirs", "nfs", "xfs").on(Scope::FileSystem, "type", "xfs")],
+        risk: "the log dirs have to be moved, one broker at a time",
+    }
+}
+
+/// Whether a file is on NFS.
+pub(crate) fn is_on_nfs(op: &FileOp) -> bool {
+    matches!(&*op.fs, "nfs" | "nfs4")
+}
+
+/// The server serves all that wait for it at once; which of them held up which nothing here tells.
+pub(crate) fn nfs_wait(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
+    let since = waits::since(window, Wait::Nfs, waits.span());
+    let key = format!("{}:{}", waits.op.device, since.0);
+    CauseCandidate::of_waits(Cause::NfsWait, key, waits.best_confidence(), waits)
 }
 
 /// What waits for a given transaction (fs/jbd2/journal.c), not for the one before its own.
@@ -135,6 +163,7 @@ pub(crate) fn journal_commit(window: &Window, waits: &OperationWaits<'_>) -> Cau
     let key = format!("{}:{}", commit.device, commit.transaction);
     CauseCandidate::of_waits(Cause::JournalCommit, key, confidence, waits)
         .with([commit_evidence(commit)])
+        .with(fsync_of_another(window, commit))
         .with(longest_io.map(io_evidence))
 }
 
@@ -159,6 +188,31 @@ fn commit_evidence(commit: &JournalCommit) -> Evidence {
     let phases = commit.phases.and_then(|phases| longest_phase(phases, commit.latency())).unwrap_or_default();
     let (number, device, time) = (commit.transaction, &commit.device, commit.latency());
     evidence(EvidenceKind::Kernel, commit, format!("jbd2 commit {number} on {device} took {time}{phases}"))
+}
+
+/// What commits the journal for one caller (fs/ext4/fsync.c).
+const FSYNC: &str = "ext4_sync_file";
+
+/// The fsync of another process that had begun before a commit and waited until it was done: that of several that began first.
+/// Who asked for a commit is not known where the broker itself had asked before.
+fn fsync_of_another(window: &Window, commit: &JournalCommit) -> Option<Evidence> {
+    let whole = commit.span();
+    let waited = |span: TimeSpan| span.start <= whole.start && span.end >= whole.end;
+    let calls = window.troubles.kernel_spans.of(&commit.device.number()).overlapping(whole);
+    let fsyncs = calls.filter(|call| {
+        &*call.function == FSYNC && call.seen_by == SpanSource::Tracepoints && waited(call.span())
+    });
+    let first = fsyncs.min_by_key(|call| (call.start, call.tid))?;
+    let own = window.file_ops.all().flat_map(|ops| ops.overlapping(whole));
+    let mut own = own.filter(|op| is_sync(op) && op.device.is(&commit.device) && waited(op.span()));
+    if own.any(|op| op.start <= first.start) {
+        return None;
+    }
+    let (thread, tid, time) = (&first.thread, first.tid, first.latency());
+    let text = format!(
+        "another process waited for it: an fsync by {thread} ({tid}) began before the commit and took {time}"
+    );
+    Some(evidence(EvidenceKind::Kernel, first, text).of_thread(tid, thread))
 }
 
 /// Phases are counted in jiffies, so a phase may come out longer than the whole.
@@ -193,7 +247,7 @@ pub(crate) fn fs_frozen(window: &Window, waits: &OperationWaits<'_>) -> CauseCan
     if let Some(freeze) = freeze_during(window, waits) {
         return behind_freeze(waits, freeze, waits.best_confidence());
     }
-    let key = format!("{}:unseen:{}", waits.op.device, frozen_since(window, waits.span()).0);
+    let key = format!("{}:unseen:{}", waits.op.device, waits::since(window, Wait::Frozen, waits.span()).0);
     let thaws = |waker: &&Waker| kernel_stack::frames(&waker.stack).any(|frame| is_named(frame, THAW));
     let thawed = waits.released_by().filter(thaws).map(|waker| {
         let text = format!("thawed by {} ({})", waker.thread, waker.tid);
@@ -216,13 +270,6 @@ fn behind_freeze(waits: &OperationWaits<'_>, freeze: &KernelSpan, joined: Confid
     let seen = evidence(EvidenceKind::Kernel, freeze, text).of_thread(tid, thread);
     let key = format!("{device}:{}", freeze.start.0);
     CauseCandidate::of_waits(Cause::FsFrozen, key, joined, waits).with([seen])
-}
-
-/// When the first of those began to wait that a freeze held up at once.
-fn frozen_since(window: &Window, span: TimeSpan) -> Nanos {
-    let meanwhile = window.off_cpu.all().flat_map(|intervals| intervals.overlapping(span));
-    let frozen = meanwhile.filter(|interval| kernel_stack::classify(interval) == Wait::Frozen);
-    frozen.map(|interval| interval.start).fold(span.start, Nanos::min)
 }
 
 /// The freeze or the fast commit that had the journal's barrier; none where it was somebody else's.

@@ -11,7 +11,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Tid};
 
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into};
 use crate::causes::spec::causes;
-use crate::causes::{blocked, cpu, host, lock_chain, memory, protocol};
+use crate::causes::{blocked, cpu, host, lock_chain, memory, protocol, throttles};
 use crate::joins::JoinStats;
 use crate::locks::LockContention;
 use crate::locks::holders::{is_append, is_sync};
@@ -19,6 +19,7 @@ use crate::stages::Breakdown;
 use crate::stages::produce::occupied_until;
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::LockHold;
+use crate::window::pools::ThreadPool;
 use crate::window::{Window, connection_of};
 use crate::{joins, locks, stages};
 
@@ -57,6 +58,7 @@ pub(crate) fn starved_threads(
     }
     for (tid, span) in needed_threads(course, wanted_from) {
         findings.extend(memory::reclaim_of_thread(course.window, tid, span, free));
+        findings.extend(throttles::of_thread(course.window, tid, span, free));
         findings.extend(host::stolen_from_thread(course.window, tid, span, free));
         findings.extend(cpu::runnable_thread(course.window, tid, span, free));
     }
@@ -114,23 +116,28 @@ const MAX_APPENDS: usize = 64;
 /// A single handler that is occupied says nothing of others that nothing is known of.
 const MIN_HANDLERS: usize = 2;
 
-/// Why a request waited for a handler, and then for `taker`, where that is known; together at most as long as that, and
-/// nothing where nobody was seen to be occupied.
-pub(crate) fn handlers_busy(window: &Window, taker: Option<Tid>, span: TimeSpan) -> Vec<CauseCandidate> {
-    let mut tids = window.handlers();
+/// Why a request waited for a thread of a pool, and then for `taker`, where that is known; together at most as long as that,
+/// and nothing where nobody was seen to be occupied.
+pub(crate) fn pool_busy(
+    window: &Window,
+    pool: ThreadPool,
+    taker: Option<Tid>,
+    span: TimeSpan,
+) -> Vec<CauseCandidate> {
+    let mut tids = window.threads_of(pool);
     let all = tids.len();
     tids.truncate(MAX_HANDLERS);
     // The first that was free is one too many.
     let occupied = tids.iter().map(|&tid| Handler::of(window, tid, span)).take_while(|of| of.is_occupied);
     let handlers: Vec<Handler> = occupied.collect();
     if !handlers.is_empty() && handlers.len() == tids.len() {
-        return of_all(handlers, all, span);
+        return of_all(pool, handlers, all, span);
     }
-    taker.map(|tid| of_taker(window, tid, span)).unwrap_or_default()
+    taker.map(|tid| of_taker(window, pool, tid, span)).unwrap_or_default()
 }
 
 /// What every one of them did, each for its share of the time.
-fn of_all(handlers: Vec<Handler>, all: usize, span: TimeSpan) -> Vec<CauseCandidate> {
+fn of_all(pool: ThreadPool, handlers: Vec<Handler>, all: usize, span: TimeSpan) -> Vec<CauseCandidate> {
     let count = handlers.len().max(1) as i64;
     let mut roots: Vec<CauseCandidate> = Vec::new();
     for finding in handlers.into_iter().flat_map(|handler| handler.findings) {
@@ -139,8 +146,8 @@ fn of_all(handlers: Vec<Handler>, all: usize, span: TimeSpan) -> Vec<CauseCandid
     let mut left = span.length();
     let mut findings = Vec::new();
     let themselves = |time| {
-        let seen = waited(span, &format!("while all request handlers were busy ({all} seen)"));
-        handlers_themselves(seen, time)
+        let seen = waited(span, &format!("while {}", pool.described_busy(all)));
+        threads_themselves(pool, seen, time)
     };
     for root in roots {
         let time = Nanos(root.time.0 / count).min(left);
@@ -153,27 +160,36 @@ fn of_all(handlers: Vec<Handler>, all: usize, span: TimeSpan) -> Vec<CauseCandid
 }
 
 /// What held up the one that took it, where that is most of the time.
-fn of_taker(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
+fn of_taker(window: &Window, pool: ThreadPool, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
     let Handler { mut findings, .. } = Handler::of(window, tid, span);
     findings.retain(|finding| !blocked::is_blocked(finding));
-    held_up(window, tid, span, findings)
+    held_up(window, pool, tid, span, findings)
 }
 
 /// The same with waits of which nothing says why. While a request is in the queue no handler waits for work, so that a wait
 /// in a futex is followed too.
 pub(crate) fn taker_blocked(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
-    held_up(window, tid, span, Handler::followed(window, tid, span, lock_chain::of_holder).findings)
+    let findings = Handler::followed(window, tid, span, lock_chain::of_holder).findings;
+    held_up(window, ThreadPool::Handlers, tid, span, findings)
 }
 
-fn held_up(window: &Window, tid: Tid, span: TimeSpan, findings: Vec<CauseCandidate>) -> Vec<CauseCandidate> {
+fn held_up(
+    window: &Window,
+    pool: ThreadPool,
+    tid: Tid,
+    span: TimeSpan,
+    findings: Vec<CauseCandidate>,
+) -> Vec<CauseCandidate> {
     if !span.is_most(findings.iter().map(|finding| finding.time).sum()) {
         return Vec::new();
     }
     let last = window.file_ops.of(&tid).ended_after(span.start).next();
-    let name = last.map_or_else(|| "the request handler".into(), |op| window.name(tid, &op.thread));
+    let name =
+        last.map_or_else(|| format!("the {}", pool.thread()).into(), |op| window.name(tid, &op.thread));
     let what = format!("for {name} (thread {tid}), which took it and was held up");
     let seen = Evidence { tid: Some(tid), ..waited(span, &what) };
-    findings.into_iter().map(|root| handlers_themselves(seen.clone(), root.time).behind(root)).collect()
+    let themselves = |time| threads_themselves(pool, seen.clone(), time);
+    findings.into_iter().map(|root| themselves(root.time).behind(root)).collect()
 }
 
 /// What held up a thread in a stretch, and those that are followed on the way.
@@ -216,6 +232,7 @@ fn is_occupied(window: &Window, tid: Tid, span: TimeSpan, known: Nanos, mut free
     let ops = window.file_ops.of(&tid).overlapping(span);
     free.take_all(ops.map(|op| TimeSpan::new(op.start, occupied_until(window, op, span.end))));
     free.take_all(window.lock_waits.of(&tid).overlapping(span).map(Span::span));
+    free.take_all(window.handler_calls.of(&tid).overlapping(span).map(Span::span));
     // It leaves the CPU unseen where it waits for work.
     free.take_all(window.off_cpu.of(&tid).overlapping(span).map(Span::span));
     let unknown = free.left().min(span.length() - known);
@@ -224,7 +241,10 @@ fn is_occupied(window: &Window, tid: Tid, span: TimeSpan, known: Nanos, mut free
 
 /// A handler's waits for partitions' logs before its appends, where the JVM reported none.
 fn inferred_waits(window: &Window, tid: Tid, span: TimeSpan) -> Vec<LockContention<'_>> {
-    let waits = appends(window, tid, span).flat_map(|op| locks::waits_before(window, op, span.start));
+    // A coordinator's partition has one thread at a time, so it waits for no log.
+    let is_handler = |op: &&Arc<FileOp>| ThreadPool::of_name(&op.thread) == Some(ThreadPool::Handlers);
+    let appends = appends(window, tid, span).filter(is_handler);
+    let waits = appends.flat_map(|op| locks::waits_before(window, op, span.start));
     waits.filter(|wait| wait.seen.is_none() && wait.span.start < span.end).collect()
 }
 
@@ -252,18 +272,49 @@ fn appends(window: &Window, tid: Tid, span: TimeSpan) -> impl Iterator<Item = &A
         .take(MAX_APPENDS)
 }
 
-fn waited(span: TimeSpan, what: &str) -> Evidence {
+pub(crate) fn waited(span: TimeSpan, what: &str) -> Evidence {
     evidence(EvidenceKind::Request, &span, format!("waited {} in the queue {what}", span.length()))
 }
 
 /// That none was free follows from what they did.
-fn handlers_themselves(seen: Evidence, time: Nanos) -> CauseCandidate {
-    CauseCandidate::alone(Cause::HandlersBusy, Confidence::Strong, time).with([seen])
+pub(crate) fn threads_themselves(pool: ThreadPool, seen: Evidence, time: Nanos) -> CauseCandidate {
+    CauseCandidate::alone(pool.cause(), Confidence::Strong, time).with([seen])
+}
+
+impl ThreadPool {
+    /// That none of its threads was free.
+    fn cause(self) -> Cause {
+        match self {
+            Self::Handlers => Cause::HandlersBusy,
+            Self::GroupCoordinator => Cause::CoordinatorBusy,
+            Self::Raft | Self::Controller => Cause::ControllerBusy,
+        }
+    }
+
+    /// That all of its threads were busy, of which so many were seen.
+    fn described_busy(self, threads: usize) -> String {
+        match self {
+            Self::Handlers | Self::GroupCoordinator => {
+                format!("all {}s were busy ({threads} seen)", self.thread())
+            }
+            Self::Raft | Self::Controller => format!("the {} was busy", self.thread()),
+        }
+    }
+
+    /// One of its threads, in words.
+    pub(crate) fn thread(self) -> &'static str {
+        match self {
+            Self::Handlers => "request handler",
+            Self::GroupCoordinator => "coordinator thread",
+            Self::Raft => "controller's raft thread",
+            Self::Controller => "controller's event thread",
+        }
+    }
 }
 
 /// The longest time within a stretch in which every handler that is known was occupied with a produce request.
 pub(crate) fn all_occupied(window: &Window, span: TimeSpan) -> Option<TimeSpan> {
-    let handlers = window.handlers();
+    let handlers = window.threads_of(ThreadPool::Handlers);
     let mut common = TimeBudget::new(span);
     for tid in &handlers {
         let mut idle = TimeBudget::new(span);

@@ -7,7 +7,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOpKind, Nanos, Tid, W
 
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::spec::causes;
-use crate::causes::{blocked, cpu, host, memory, operation, stops, waker};
+use crate::causes::{blocked, cpu, host, memory, operation, stops, throttles, waker};
 use crate::locks::LockContention;
 use crate::locks::holders::{Holder, is_append};
 use crate::time::{Span, TimeBudget, TimeSpan};
@@ -131,6 +131,7 @@ fn explain(
     }
     findings.extend(stops::explain(window, pid, span, free));
     findings.extend(memory::reclaim_of_thread(window, tid, span, free));
+    findings.extend(throttles::of_thread(window, tid, span, free));
     findings.extend(cpu::runnable_thread(window, tid, span, free));
     findings.extend(blocked::of_thread(window, tid, span, free));
     findings

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind, Nanos};
+use model::{Cause, Confidence, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind, METADATA_TOPIC, Nanos};
 
 use crate::causes::candidate::{CauseCandidate, evidence_of, op_evidence};
 use crate::causes::spec::{Scope, broker, causes, change};
-use crate::causes::{blocked, cpu, device, file_system, memory};
+use crate::causes::{blocked, cpu, device, file_system, memory, throttles};
 use crate::kernel_stack::Wait;
 use crate::locks::holders::is_sync;
 use crate::time::{Span, TimeSpan};
@@ -121,11 +121,17 @@ fn cause_of_waits(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> 
         Wait::JournalBarrier => file_system::journal_barrier(window, waits),
         Wait::DirtyPages => Some(memory::dirty_throttling(window, waits)),
         Wait::Reclaim => Some(memory::memory_reclaim(window, waits)),
+        Wait::MemoryHigh | Wait::IoThrottle => throttles::of_waits(window, waits),
+        Wait::Nfs => Some(file_system::nfs_wait(window, waits)),
         Wait::StablePage => Some(memory::stable_page(window, waits)),
-        Wait::PageLock => Some(memory::page_lock(window, waits)),
         Wait::XfsLogSpace => Some(file_system::xfs_log_space(window, waits)),
         Wait::XfsInodeLock => Some(xfs_inode_lock(window, waits, depth)),
         Wait::RunQueue => Some(cpu::run_queue(window, waits)),
+        // A load or a store of a mapped file calls nothing of NFS.
+        Wait::Device | Wait::PageLock | Wait::Writeback if file_system::is_on_nfs(waits.op) => {
+            Some(file_system::nfs_wait(window, waits))
+        }
+        Wait::PageLock => Some(memory::page_lock(window, waits)),
         // A flush, a force of the log and a checkpoint wait for what the device is doing for them.
         Wait::Device | Wait::Writeback | Wait::XfsLogForce | Wait::Checkpoint => {
             device::slow_device(window, waits)
@@ -157,7 +163,9 @@ fn roll_fsync(window: &Window, hold: &LockHold<'_>, depth: usize) -> CauseCandid
     let op = hold.op;
     let key = format!("{}:{}", op.file, op.start.0);
     // The thread's own system call.
-    let own = CauseCandidate::new(Cause::RollFsync, key, Confidence::Exact, op.latency()).of_partition_of(op);
+    let is_metadata = op.topic_partition.as_ref().is_some_and(|of| &*of.topic == METADATA_TOPIC);
+    let cause = if is_metadata { Cause::MetadataFsync } else { Cause::RollFsync };
+    let own = CauseCandidate::new(cause, key, Confidence::Exact, op.latency()).of_partition_of(op);
     match cause_of_longest_wait(window, hold, |waits| cause_of_waits(window, waits, depth)) {
         // Its evidence begins with the call.
         Some(deeper) => own.behind(deeper),

@@ -7,7 +7,7 @@
 //!   answer to its fetch before.
 //! - A transactional producer has one transaction at a time (KIP-890).
 
-use model::api_key::FETCH;
+use model::api_key::{FETCH, PRODUCE};
 use model::{Batch, BatchHead, Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Partition, Request};
 
 use crate::causes::candidate::{CauseCandidate, evidence};
@@ -192,7 +192,7 @@ fn newest_format(request: &Request) -> Option<i8> {
 
 /// What a request's handler did with the batch of its first append before it wrote it.
 pub(crate) fn recompression(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
-    let append = course.appends.first().filter(|append| append.key == JoinKey::BaseOffset)?;
+    let append = course.appends.first().filter(|append| append.key == Some(JoinKey::BaseOffset))?;
     let op = &append.op;
     let span = TimeSpan::new(course.taken?, op.start.min(course.answered));
     let (partition, sent, written) = other_batch(course.request, op)?;
@@ -264,7 +264,8 @@ fn replication_evidence(remote: &Remote, name: &str, ours: Nanos) -> Evidence {
 /// What a produce request waited for before its first append: a transaction's coordinator.
 pub(crate) fn txn_verification(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
     let span = TimeSpan::new(course.served_from, course.appends.first()?.op.start);
-    let id = course.request.transactional_id.as_ref()?;
+    let is_produce = course.request.api_key == PRODUCE;
+    let id = course.request.transactional_id.as_ref().filter(|_| is_produce)?;
     let asked = course.window.troubles.verification(id, span)?;
     let time = free.take_any(asked.span().within(span))?;
     let (coordinator, length) = (asked.broker, asked.span().length());

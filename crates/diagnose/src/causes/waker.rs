@@ -31,7 +31,9 @@ pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<C
         let waits = window.futex_waits.of(&tid).overlapping(span);
         found.extend(waits.flat_map(|wait| of_wait(window, wait, span, &mut vec![tid], free)));
     }
-    let (Some(read), Some(first)) = (course.read, course.appends.first()) else { return found };
+    // The threads of coordinators wait for work in a futex as handlers do, and are woken by these.
+    let of_handler = course.appends.first().filter(|_| course.coordinators_append().is_none());
+    let (Some(read), Some(first)) = (course.read, of_handler) else { return found };
     let span = TimeSpan::new(read.end, course.answered);
     let waits = window.futex_waits.of(&first.op.tid).overlapping(span);
     let own = waits.filter(|wait| is_for_request(course, wait, read.end));

@@ -70,7 +70,7 @@ impl<'i> Claim<'i> {
     /// completes is nobody's doing.
     fn woken_by(&self) -> Option<Waker> {
         let interval = self.interval?;
-        let by_device = matches!(interval.wait, Wait::Device | Wait::DirtyPages | Wait::Reclaim);
+        let by_device = matches!(interval.wait, Wait::Device | Wait::DirtyPages | Wait::Reclaim | Wait::Nfs);
         interval.off_cpu.waker.clone().filter(|waker| !by_device && kernel_stack::is_at_work(waker))
     }
 }

@@ -80,9 +80,22 @@ pub(crate) static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         // mm/vmscan.c, mm/memcontrol.c. `shrink_dcache_*` is no reclaim.
         rule(
             Wait::Reclaim,
-            "try_to_free_mem_cgroup_pages try_to_free_pages mem_cgroup_handle_over_high \
-             throttle_direct_reclaim reclaim_throttle shrink_node* shrink_lruvec* shrink_slab* shrink_one \
+            "try_to_free_mem_cgroup_pages try_to_free_pages throttle_direct_reclaim reclaim_throttle shrink_node* shrink_lruvec* shrink_slab* shrink_one \
              shrink_many shrink_inactive_list shrink_folio_list shrink_page_list",
+        ),
+        // What it frees first is above.
+        rule(Wait::MemoryHigh, "__mem_cgroup_handle_over_high mem_cgroup_handle_over_high"),
+        // `io.latency` and `io.cost` make a thread sleep before its request, or on its way back from a call.
+        rule(
+            Wait::IoThrottle,
+            "__blkcg_maybe_throttle_current blkcg_maybe_throttle_current blkcg_maybe_throttle_blkg \
+             blkcg_iolatency_throttle __blkcg_iolatency_throttle ioc_rqos_throttle",
+        ),
+        // Before the pages that its calls wait for, which no device here has.
+        rule(
+            Wait::Nfs,
+            "nfs_wait_bit_killable rpc_wait_bit_killable nfs_wait_on_request nfs_iocounter_wait \
+             nfs4_delay* nfs_file_* nfs_* nfs3_* nfs4_* nfs42_*",
         ),
         rule(Wait::Checkpoint, "jbd2_log_do_checkpoint __jbd2_log_wait_for_space"),
         // Before fast commits: one that is not possible falls back to a whole commit and waits here.
@@ -125,15 +138,11 @@ pub(crate) static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
              __down_read*",
             )
         },
-        rule(
-            Wait::DeviceQueue,
-            "blk_mq_get_tag rq_qos_wait wbt_wait ioc_rqos_throttle blkcg_maybe_throttle_current \
-             __blk_throtl_bio __bio_queue_enter blk_queue_enter",
-        ),
+        rule(Wait::DeviceQueue, "blk_mq_get_tag rq_qos_wait wbt_wait __bio_queue_enter blk_queue_enter"),
         rule(
             Wait::Network,
             "sk_stream_wait_memory sk_stream_wait_connect sk_wait_data inet_csk_accept __lock_sock \
-             lock_sock_nested tcp_sendmsg* tcp_recvmsg* unix_stream_* rpc_wait_bit_killable",
+             lock_sock_nested tcp_sendmsg* tcp_recvmsg* unix_stream_*",
         ),
         rule(
             Wait::Device,

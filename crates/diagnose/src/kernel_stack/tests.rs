@@ -74,10 +74,62 @@ const STACKS: &[(&str, Wait, &str)] = &[
         Wait::Reclaim,
         "try_to_free_pages",
     ),
+    // Memory that a cgroup over memory.high frees, and the sleep if that was not enough.
+    (
+        "exit_to_user_mode_prepare;mem_cgroup_handle_over_high;reclaim_high.constprop.0;try_to_free_mem_cgroup_pages;shrink_node;schedule_timeout",
+        Wait::Reclaim,
+        "try_to_free_mem_cgroup_pages",
+    ),
     (
         "exit_to_user_mode_prepare;mem_cgroup_handle_over_high;schedule_timeout_killable;schedule_timeout",
-        Wait::Reclaim,
+        Wait::MemoryHigh,
         "mem_cgroup_handle_over_high",
+    ),
+    (
+        "ksys_write;ext4_da_write_begin;__filemap_add_folio;try_charge_memcg;__mem_cgroup_handle_over_high;schedule_timeout_killable;schedule_timeout;schedule",
+        Wait::MemoryHigh,
+        "__mem_cgroup_handle_over_high",
+    ),
+    (
+        "exit_to_user_mode_loop;__blkcg_maybe_throttle_current;io_schedule;schedule;__schedule",
+        Wait::IoThrottle,
+        "__blkcg_maybe_throttle_current",
+    ),
+    (
+        "ext4_sync_file;ext4_writepages;submit_bio_noacct;blk_mq_submit_bio;__rq_qos_throttle;blkcg_iolatency_throttle;rq_qos_wait;io_schedule",
+        Wait::IoThrottle,
+        "blkcg_iolatency_throttle",
+    ),
+    (
+        "ext4_mpage_readpages;submit_bio_noacct;blk_mq_submit_bio;__rq_qos_throttle;ioc_rqos_throttle;io_schedule;schedule",
+        Wait::IoThrottle,
+        "ioc_rqos_throttle",
+    ),
+    // Write-back's own throttle is not a cgroup's.
+    (
+        "ext4_writepages;submit_bio_noacct;blk_mq_submit_bio;__rq_qos_throttle;wbt_wait;rq_qos_wait;io_schedule",
+        Wait::DeviceQueue,
+        "rq_qos_wait",
+    ),
+    (
+        "vfs_fsync_range;nfs_file_fsync;nfs_commit_inode;__nfs_commit_inode;nfs_wait_bit_killable;schedule",
+        Wait::Nfs,
+        "nfs_wait_bit_killable",
+    ),
+    (
+        "vfs_read;nfs_file_read;generic_file_read_iter;filemap_read;filemap_update_page;folio_wait_bit_common;io_schedule",
+        Wait::Nfs,
+        "nfs_file_read",
+    ),
+    (
+        "do_sys_openat2;path_openat;nfs4_file_open;_nfs4_opendata_to_nfs4_state;rpc_wait_bit_killable;schedule",
+        Wait::Nfs,
+        "rpc_wait_bit_killable",
+    ),
+    (
+        "do_fsync;nfs_file_fsync;file_write_and_wait_range;__filemap_fdatawait_range;folio_wait_writeback;io_schedule",
+        Wait::Nfs,
+        "nfs_file_fsync",
     ),
     // Removing names from the cache of names frees memory, but not for anybody.
     (

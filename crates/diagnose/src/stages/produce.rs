@@ -1,6 +1,8 @@
-//! Stages of a produce request around its appends: `receive`, `queue`, `handler`, `lock`, `append`.
+//! Stages of a produce request around its appends: `receive`, `queue`, `handler`, `lock`, `append`. And of a request to a
+//! coordinator: where a thread of the coordinator appends, `queue` is until that thread and its partition were free.
 //!
-//! No source sees when a handler took a request. A handler serves one request at a time (`KafkaRequestHandler.run`), so it
+//! When a handler took a request, only Flight Recorder sees, where its calls are reported and took long: `handler_calls`.
+//! Else it is inferred. A handler serves one request at a time (`KafkaRequestHandler.run`), so it
 //! took this one after it had ended what it did before: `queue` is never longer than it was, and `handler` may hold a rest
 //! of it. A network thread reads from all connections that are ready, and only then puts what it read into the queue
 //! (`Selector.poll`, `Processor.run`).
@@ -9,11 +11,13 @@ use std::sync::Arc;
 
 use model::{FileOp, Nanos, Stage, Tid};
 
+use crate::coordinators;
+use crate::handler_calls;
 use crate::joins::AppendJoin;
 use crate::locks;
 use crate::locks::JavaWait;
 use crate::locks::holders;
-use crate::locks::holders::is_append;
+use crate::locks::holders::{is_append, is_handed_over};
 use crate::stages::Breakdown;
 use crate::time::{Span, TimeSpan};
 use crate::waits::LockHold;
@@ -35,6 +39,8 @@ impl<'w> Breakdown<'w> {
     pub(super) fn with_appends(&mut self) {
         let read = self.read.map(|read| read.end.max(self.served_from));
         let mut from = read.unwrap_or(self.served_from);
+        let call = handler_calls::of_appends(self.window, self.appends, from);
+        from = call.map_or(from, |call| call.start.max(from));
         let mut begun = None;
         for AppendJoin { op, .. } in self.appends {
             let (start, end) = self.append(op, from);
@@ -46,10 +52,23 @@ impl<'w> Breakdown<'w> {
                 from = from.max(self.java_wait(wait).end);
             }
             from = self.watermark(&last.op, from);
+            // What ends right before the response leaves is what it waited for.
+            let ended = call.map_or(from, |call| call.end).max(from);
+            if ended <= self.answered && is_handed_over(self.answered - ended, ended - from) {
+                from = ended;
+            }
         }
         if let (Some(read), Some((begun, first))) = (read, begun) {
+            let begun = call.map_or(begun, |call| call.start.clamp(read, begun.max(read)));
             let handed_on = self.hand_on(begun).unwrap_or(read).max(read);
-            let taken = taken(self.window, first.tid, handed_on, begun);
+            if self.request.intended_wait().is_some() {
+                self.take(Stage::Remote, handed_on, begun);
+            }
+            let taken = match (call, self.coordinators_append()) {
+                (Some(_), _) => begun.max(handed_on),
+                (None, Some(append)) => coordinators::free_for(self.window, append, handed_on),
+                (None, None) => taken(self.window, first.tid, handed_on, begun),
+            };
             self.taken = Some(taken);
             self.take(Stage::Queue, handed_on, taken);
             self.take(Stage::Handler, taken, from);
@@ -63,7 +82,10 @@ impl<'w> Breakdown<'w> {
     fn append(&mut self, op: &'w Arc<FileOp>, from: Nanos) -> (Nanos, Nanos) {
         let window = self.window;
         let mut begun = op.start;
-        for blocked in locks::waits_before(window, op, from) {
+        let waits = locks::waits_before(window, op, from).into_iter();
+        // A coordinator's partition has one thread at a time: who appends after another did not wait for the log.
+        let is_coordinators = self.coordinators_append().is_some();
+        for blocked in waits.filter(|blocked| !is_coordinators || blocked.seen.is_some()) {
             begun = begun.min(blocked.span.start);
             self.take(Stage::Lock, blocked.span.start, blocked.span.end.min(self.answered));
             self.locks.push(blocked);
@@ -125,7 +147,8 @@ fn taken(window: &Window, tid: Tid, read: Nanos, begun: Nanos) -> Nanos {
     let operation = window.file_ops.of(&tid).ended_by(begun).next();
     let operation = operation.map(|op| occupied_until(window, op, begun));
     let wait = window.lock_waits.of(&tid).ended_by(begun).next().map(|wait| wait.end);
-    let free = operation.max(wait).unwrap_or(read);
+    let call = handler_calls::occupied_until(window, tid, read, begun);
+    let free = operation.max(wait).max(call).unwrap_or(read);
     free.max(read).min(begun.max(read))
 }
 

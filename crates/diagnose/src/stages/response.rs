@@ -53,6 +53,9 @@ impl Breakdown<'_> {
     /// From the last append to the response.
     pub(super) fn after_local(&mut self, local_end: Nanos) {
         let (window, request) = (self.window, self.request);
+        if let Some(record) = self.coordinators_record() {
+            return self.after_record(record, local_end);
+        }
         let written = || request.partitions.iter().filter(|of| joins::is_written(of.error_code, of.bytes));
         let for_all = request.acks == Some(-1);
         if for_all {
@@ -78,6 +81,24 @@ impl Breakdown<'_> {
             }
             None if whole => self.respond(local_end),
             _ => {}
+        }
+    }
+
+    /// A coordinator answers when all in-sync replicas have its record.
+    fn after_record(&mut self, record: &FileOp, local_end: Nanos) {
+        let span = TimeSpan::new(local_end, self.answered);
+        let Some(partition) = &record.topic_partition else { return };
+        let followed = self.window.followed(partition);
+        let next = record.batch.map(|batch| batch.base_offset.saturating_add(batch.records.into()));
+        self.remote = next.and_then(|next| reached(self.window, partition, next, span));
+        let end = self.remote.as_ref().map_or(local_end, |remote| remote.span.end);
+        self.take(Stage::Remote, local_end, end);
+        match followed {
+            FollowerState::Unseen(replicas) if span.length() > WORK => {
+                let partition = Some(partition.clone());
+                self.unseen_followers = Some(UnseenFollowers { span, partition, replicas });
+            }
+            _ => self.respond(end),
         }
     }
 
@@ -113,13 +134,18 @@ fn followed(window: &Window, partition: &Partition) -> (Option<TopicPartition>, 
 
 /// Until when followers had to fetch a partition of a request, if any did.
 fn replicated(window: &Window, partition: &Partition, span: TimeSpan) -> Option<Remote> {
-    let name = named(partition)?;
     let records = i64::from(partition.records.or_else(|| records_of(partition))?);
     let next = partition.base_offset.filter(|offset| *offset >= 0)? + records;
-    let reached = window.followers.last_to_reach(&name, next, span.end + CLOCK_SLACK)?;
-    let FollowerFetch { at, fetch } = reached;
+    reached(window, &named(partition)?, next, span)
+}
+
+/// Until when followers had to fetch what lies before an offset of a partition, if any did.
+fn reached(window: &Window, partition: &TopicPartition, next: i64, span: TimeSpan) -> Option<Remote> {
+    let FollowerFetch { at, fetch } =
+        window.followers.last_to_reach(partition, next, span.end + CLOCK_SLACK)?;
     let end = (*at).clamp(span.start, span.end.max(span.start));
-    Some(Remote { span: TimeSpan::new(span.start, end), fetch: Arc::clone(fetch), partition: name })
+    let span = TimeSpan::new(span.start, end);
+    Some(Remote { span, fetch: Arc::clone(fetch), partition: partition.clone() })
 }
 
 fn records_of(partition: &Partition) -> Option<u32> {

@@ -5,20 +5,22 @@ use model::api_key::{FETCH, PRODUCE};
 use model::row_summary::RequestTiming;
 use model::{Nanos, Request, Stage};
 
-use crate::joins;
 use crate::stages::response::named;
 use crate::stages::{Breakdown, served_after, served_from};
 use crate::time::{TimeSpan, is_most};
 use crate::window::Window;
+use crate::{coordinators, joins};
 
-/// How long a request took that is nobody's wish; none where the broker kept it on purpose.
+/// How long a request took that is nobody's wish; none where the broker kept it on purpose. What a member of a group waited for
+/// is written at last: that was not.
 pub(crate) fn latency_less_wait(window: &Window, request: &Request) -> Option<Nanos> {
     let latency = request.latency()?;
     if request.api_key == PRODUCE {
         return Some(latency);
     }
     if request.intended_wait().is_some() {
-        return None;
+        let kept_until = coordinators::join(window, request)?.op.start;
+        return Some(request.end? - kept_until);
     }
     let own = readable(window, request).map(|until| until - served_from(request).unwrap_or(until));
     Some((latency - own.unwrap_or_default().at_least_zero() - behind_a_wait(window, request)).at_least_zero())

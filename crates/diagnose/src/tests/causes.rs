@@ -10,6 +10,11 @@ use model::{
 use super::{JOURNAL_STACK, append, asked, commit, device, io, ms, off_cpu, op, request, run};
 
 const RECLAIM: &str = "ext4_da_write_begin;try_to_free_mem_cgroup_pages;shrink_node;schedule";
+const OVER_HIGH: &str =
+    "exit_to_user_mode_prepare;mem_cgroup_handle_over_high;schedule_timeout_killable;schedule_timeout";
+const OVER_SHARE: &str =
+    "blk_mq_submit_bio;__rq_qos_throttle;blkcg_iolatency_throttle;rq_qos_wait;io_schedule;schedule";
+const NFS: &str = "vfs_write;nfs_file_write;nfs_wb_folio;nfs_wait_on_request;wait_on_bit_io;schedule";
 const FAST_COMMIT: &str = "ext4_sync_file;ext4_fc_commit;jbd2_fc_begin_commit;schedule";
 const BARRIER: &str = "ext4_dirty_inode;jbd2__journal_start;start_this_handle;schedule";
 const LOG_SPACE: &str =
@@ -129,6 +134,96 @@ fn writers_of_a_frozen_file_system_wait_for_who_froze_it() {
     // Who is not held up by it is not slow because of it.
     let elsewhere = found(with(waited(JOURNAL_STACK), [freeze(device(), 1_001, 1_149)]));
     assert_eq!(elsewhere.0, Cause::JournalCommit);
+}
+
+#[test]
+fn a_thread_that_its_cgroup_held_back_is_named_by_its_own_stack() {
+    for (stack, cause) in
+        [(OVER_HIGH, Cause::MemoryThrottled), (OVER_SHARE, Cause::IoThrottled), (NFS, Cause::NfsWait)]
+    {
+        assert_eq!(found(waited(stack)), (cause, Confidence::Exact), "{stack}");
+        // Right after the write, still holding the log.
+        let after = vec![
+            off_cpu(7, ms(1_003), ms(1_149), stack),
+            op(append(7, 0, ms(1_001), ms(1_002), 1)),
+            asked(request(1, 0, 1_000, 1_151, 1)),
+        ];
+        assert_eq!(found(after), (cause, Confidence::Strong), "{stack}");
+    }
+    // Freeing memory for the same limit is reclaim.
+    let freeing = "mem_cgroup_handle_over_high;reclaim_high;try_to_free_mem_cgroup_pages;schedule_timeout";
+    assert_eq!(found(waited(freeing)).0, Cause::MemoryReclaim);
+}
+
+#[test]
+fn a_handler_that_its_cgroup_held_back_before_the_append_is_named() {
+    let of = |stack: &str| {
+        first(vec![
+            op(append(7, 0, ms(990), ms(991), 9)),
+            off_cpu(7, ms(1_002), ms(1_140), stack),
+            op(append(7, 0, ms(1_148), ms(1_150), 1)),
+            asked(request(1, 0, 1_000, 1_151, 1)),
+        ])
+    };
+    for (stack, cause) in [(OVER_HIGH, Cause::MemoryThrottled), (OVER_SHARE, Cause::IoThrottled)] {
+        let verdict = of(stack);
+        assert_eq!((verdict.cause, verdict.confidence), (cause, Confidence::Strong), "{verdict:#?}");
+    }
+    assert_eq!(of("x;schedule").cause, Cause::Unobserved);
+}
+
+#[test]
+fn threads_that_one_limit_held_back_at_once_have_one_root() {
+    let of = |tid: u32| {
+        let at = 1_000 + i64::from(tid) * 10;
+        [
+            off_cpu(tid, ms(at + 2), ms(1_453), OVER_HIGH),
+            op(append(tid, tid as i32, ms(at + 1), ms(1_453), tid)),
+            asked(request(tid as i32, tid as i32, at, 1_454, tid)),
+        ]
+    };
+    let (verdicts, summary) = run((1..=5).flat_map(of));
+    assert!(verdicts.iter().all(|verdict| verdict.cause == Cause::MemoryThrottled), "{verdicts:#?}");
+    assert_eq!((verdicts.len(), summary.by_root.len()), (5, 1));
+}
+
+#[test]
+fn a_wait_for_a_page_of_a_file_on_nfs_is_one_for_the_server() {
+    const FAULT: &str = "asm_exc_page_fault;filemap_fault;folio_wait_bit_common;io_schedule;schedule";
+    let on = |fs: &str| {
+        let written = FileOp { fs: fs.into(), ..append(7, 0, ms(1_001), ms(1_150), 1) };
+        let wait = off_cpu(7, ms(1_002), ms(1_149), FAULT);
+        found(vec![wait, op(written), asked(request(1, 0, 1_000, 1_151, 1))])
+    };
+    assert_eq!(on("nfs4"), (Cause::NfsWait, Confidence::Exact));
+    assert_eq!(on("nfs"), (Cause::NfsWait, Confidence::Exact));
+    assert_eq!(on("ext4").0, Cause::KernelWait);
+}
+
+#[test]
+fn a_commit_names_another_process_whose_fsync_began_before_it() {
+    let waited_by = |more: Vec<Event>| {
+        let verdict = first(with(with(waited(JOURNAL_STACK), [commit(41, 1_000, 1_149)]), more));
+        assert_eq!(verdict.cause, Cause::JournalCommit);
+        let said = verdict.evidence.into_iter().filter(|seen| seen.text.contains("another process"));
+        said.map(|seen| (seen.tid, seen.text)).next()
+    };
+    let fsync = |tid, device, start, end| span("ext4_sync_file", tid, device, start, end);
+    let text = "another process waited for it: an fsync by t (4711) began before the commit and took 160 ms";
+    assert_eq!(waited_by(vec![fsync(4711, device(), 990, 1_150)]), Some((Some(4711), text.to_owned())));
+    // The first of several.
+    let both = vec![fsync(4711, device(), 990, 1_150), fsync(4712, device(), 995, 1_150)];
+    assert_eq!(waited_by(both).unwrap().0, Some(4711));
+    // On another file system; of the next commit; over before; of the broker's own thread, as its functions report it.
+    assert_eq!(waited_by(vec![fsync(4711, elsewhere(), 990, 1_150)]), None);
+    assert_eq!(waited_by(vec![fsync(4711, device(), 1_010, 1_300)]), None);
+    assert_eq!(waited_by(vec![fsync(4711, device(), 990, 1_100)]), None);
+    let Event::KernelSpan(mut own) = fsync(7, device(), 990, 1_150) else { unreachable!() };
+    own.seen_by = SpanSource::Function;
+    assert_eq!(waited_by(vec![Event::KernelSpan(own)]), None);
+    // The broker's own came first.
+    let own = FileOp { op: FileOpKind::Fsync, ..append(9, 1, ms(985), ms(1_150), 9) };
+    assert_eq!(waited_by(vec![fsync(4711, device(), 990, 1_150), op(own)]), None);
 }
 
 #[test]

@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{Event, JvmPause, Lock, LockHolder, LockKind, LockSource, LockWait, Pid, Tid};
+use model::{Event, HandlerCall, JvmPause, Lock, LockHolder, LockKind, LockSource, LockWait, Pid, Tid};
 
 use super::bytes::{Bytes, MAX_EVENT_BYTES, Source, Window};
 use super::constants::{Constants, Thread};
 use super::error::{Error, ErrorKind};
+use super::handler_calls::Calls;
 use super::header::{self, Clock, Header};
 use super::metadata::{Selection, Types};
 use super::pauses::{Pauses, Stops};
@@ -29,6 +30,8 @@ pub enum JfrEvent {
     LockWait(LockWait),
     /// The JVM stopped its threads.
     Pause(JvmPause),
+    /// A request handler worked on one request for long.
+    HandlerCall(HandlerCall),
 }
 
 impl From<JfrEvent> for Event {
@@ -36,6 +39,7 @@ impl From<JfrEvent> for Event {
         match observed {
             JfrEvent::LockWait(wait) => Self::LockWait(Box::new(wait)),
             JfrEvent::Pause(pause) => Self::JvmPause(Box::new(pause)),
+            JfrEvent::HandlerCall(call) => Self::HandlerCall(Box::new(call)),
         }
     }
 }
@@ -95,6 +99,7 @@ pub(super) struct Chunk {
 enum Decoder {
     Wait(Waits),
     Stop(Stops),
+    Call(Calls),
 }
 
 impl Chunk {
@@ -220,11 +225,16 @@ impl Chunk {
             let Some(wanted) = self.wanted.get(&event.type_id) else { continue };
             let constants = &mut self.constants;
             let read = sized(event.body, at).and_then(|body| match wanted {
-                Decoder::Wait(fields) => fields.read(body, constants, clock, *pid),
+                Decoder::Wait(fields) => {
+                    fields.read(body, constants, clock, *pid).map(|wait| wait.map(JfrEvent::LockWait))
+                }
+                Decoder::Call(fields) => {
+                    fields.read(body, constants, clock, *pid).map(|call| call.map(JfrEvent::HandlerCall))
+                }
                 Decoder::Stop(fields) => pauses.read(fields, body, constants, clock).map(|()| None),
             });
             match read {
-                Ok(Some(wait)) => tell(JfrEvent::LockWait(wait)),
+                Ok(Some(observed)) => tell(observed),
                 Ok(None) => {}
                 Err(error) => summary.damage(error),
             }
@@ -241,7 +251,8 @@ fn wanted(types: &Types) -> HashMap<u64, Decoder> {
     let waits = [Waits::monitors(types), Waits::parks(types)];
     let waits = waits.into_iter().flatten().map(|(id, fields)| (id, Decoder::Wait(fields)));
     let stops = Stops::all(types).map(|(id, fields)| (id, Decoder::Stop(fields)));
-    waits.chain(stops).collect()
+    let calls = Calls::of(types).map(|(id, fields)| (id, Decoder::Call(fields)));
+    waits.chain(stops).chain(calls).collect()
 }
 
 // Lock waits from two of the recorder's events. Does not find them in the file.

@@ -152,6 +152,11 @@ impl Constants {
         Some(methods.into_iter().map(|key| self.method(key)).collect())
     }
 
+    /// The method that a value is, with its class; empty where it is none.
+    pub(super) fn method_of(&mut self, value: Value<'_>) -> Arc<str> {
+        value.key().map(|key| self.method(key)).unwrap_or_default()
+    }
+
     /// A method with its class.
     fn method(&mut self, key: (u64, u64)) -> Arc<str> {
         self.cached(key, |this| this.method_name(key).or_else(|| Some("?".to_owned())))

@@ -235,6 +235,7 @@ fn pass(since: Nanos, observed: JfrEvent, tell: &mut dyn FnMut(JfrEvent)) {
     let end = match &observed {
         JfrEvent::LockWait(wait) => wait.end,
         JfrEvent::Pause(pause) => pause.end,
+        JfrEvent::HandlerCall(call) => call.end,
     };
     if end >= since {
         tell(observed);

@@ -56,6 +56,11 @@ fn line(observed: &JfrEvent) -> String {
             write!(line, " held by {holder}").unwrap();
             write!(line, " at {}", wait.stack).unwrap();
         }
+        JfrEvent::HandlerCall(call) => {
+            assert_eq!(call.pid, PID);
+            write!(line, "{} {} {} ", call.start.0, call.length().0, call.method).unwrap();
+            write!(line, "by {} {}", call.tid, call.thread).unwrap();
+        }
         JfrEvent::Pause(pause) => {
             assert_eq!(pause.pid, PID);
             write!(line, "{} {} {} ", pause.start.0, pause.length().0, pause.kind).unwrap();

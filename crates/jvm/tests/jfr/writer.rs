@@ -1,5 +1,5 @@
 //! A recording of a few hundred bytes, made up: a thread that waited for a monitor and for a lock, a collection and its
-//! safepoint. What is in it and in which order is the format's; where real recordings have hundreds of types it has those
+//! safepoint, a call of a request handler and one of another method. What is in it and in which order is the format's; where real recordings have hundreds of types it has those
 //! alone.
 
 const LONG: u64 = 11;
@@ -19,6 +19,7 @@ const COLLECTION: u64 = 103;
 const SAFEPOINT_BEGIN: u64 = 104;
 const OPERATION: u64 = 105;
 const SAFEPOINT_END: u64 = 106;
+const METHOD_TRACE: u64 = 107;
 
 /// How a value is in its event.
 #[derive(Clone, Copy, PartialEq)]
@@ -101,11 +102,22 @@ const TYPES: &[(u64, &str, Fields)] = &[
         ],
     ),
     (SAFEPOINT_END, "jdk.SafepointEnd", SPAN),
+    (
+        METHOD_TRACE,
+        "jdk.MethodTrace",
+        &[
+            ("startTime", LONG, Here),
+            ("duration", LONG, Here),
+            ("eventThread", THREAD, Pooled),
+            ("stackTrace", STACK, Pooled),
+            ("method", METHOD, Pooled),
+        ],
+    ),
 ];
 
-/// How many waits and stops [`recording`] tells.
+/// How many waits, stops and calls of request handlers [`recording`] tells.
 #[allow(dead_code, reason = "the fuzz targets' seeds have other checks")]
-pub(crate) const TOLD: usize = 4;
+pub(crate) const TOLD: usize = 5;
 
 /// The whole recording, one chunk. Its description of types comes first.
 pub(crate) fn recording() -> Vec<u8> {
@@ -123,6 +135,8 @@ pub(crate) fn recording() -> Vec<u8> {
         (SAFEPOINT_BEGIN, &[8_000, 40, 12]),
         (OPERATION, &[8_050, 900, 3, 1, 12]),
         (SAFEPOINT_END, &[9_000, 10, 12]),
+        (METHOD_TRACE, &[5_900, 3_000, 1, 0, 3]),
+        (METHOD_TRACE, &[5_900, 3_000, 1, 0, 1]),
     ] {
         bytes.extend(event(kind, &values.iter().copied().flat_map(varint).collect::<Vec<_>>()));
     }
@@ -146,7 +160,7 @@ fn checkpoint() -> Vec<u8> {
     let frames = [&[0, 2][..], &[1, 9], &[2, 9]].concat();
     let pools = [
         (THREAD, vec![thread(41, "data-plane-kafka-request-handler-0"), thread(42, "kafka-scheduler-1")]),
-        (CLASS, vec![varint(1), varint(2)]),
+        (CLASS, vec![varint(1), varint(2), varint(5)]),
         (
             SYMBOL,
             vec![
@@ -155,9 +169,11 @@ fn checkpoint() -> Vec<u8> {
                 latin1("append"),
                 // UTF-16 units.
                 [4, 3, b'r', b'u', b'n'].to_vec(),
+                text("kafka/server/KafkaApis"),
+                text("handle"),
             ],
         ),
-        (METHOD, vec![[1, 3].to_vec(), [1, 4].to_vec()]),
+        (METHOD, vec![[1, 3].to_vec(), [1, 4].to_vec(), [3, 6].to_vec()]),
         (STACK, vec![frames]),
         (GC_NAME, vec![text("G1New"), text("G1 Evacuation Pause"), text("G1CollectForAllocation")]),
     ];

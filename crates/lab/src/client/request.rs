@@ -1,5 +1,6 @@
 //! Requests and responses in versions without flexible fields (KIP-482) that Kafka 3 and 4 speak (KIP-896): Produce 7,
-//! Fetch 4, `CreateTopics` 2, `AlterClientQuotas` 0.
+//! Fetch 4, `CreateTopics` 2, `AlterClientQuotas` 0, `FindCoordinator` 2, `OffsetCommit` 7,
+//! `JoinGroup` 3, `SyncGroup` 2.
 
 use bytes::{Bytes, BytesMut};
 use fastrand::Rng;
@@ -8,11 +9,17 @@ use kafka_protocol::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
 };
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
+use kafka_protocol::messages::offset_commit_request::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{
     AlterClientQuotasRequest, AlterClientQuotasResponse, ApiKey, BrokerId, CreateTopicsRequest,
-    CreateTopicsResponse, FetchRequest, FetchResponse, ProduceRequest, ProduceResponse, RequestHeader,
-    TopicName,
+    CreateTopicsResponse, FetchRequest, FetchResponse, FindCoordinatorRequest, FindCoordinatorResponse,
+    GroupId, JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, OffsetCommitResponse, ProduceRequest,
+    ProduceResponse, RequestHeader, SyncGroupRequest, SyncGroupResponse, TopicName,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes, encode_request_header_into_buffer};
 use kafka_protocol::records::{
@@ -107,6 +114,52 @@ impl Request {
         Self::new(ApiKey::CreateTopics, 2, &request)
     }
 
+    /// Asks which broker coordinates a group.
+    pub fn find_coordinator(group: &str) -> Self {
+        let request = FindCoordinatorRequest::default().with_key(text(group)).with_key_type(0);
+        Self::new(ApiKey::FindCoordinator, 2, &request)
+    }
+
+    /// Stores an offset of a partition for a group without members.
+    pub fn commit_offset(group: &str, topic: &str, partition: u32, offset: i64) -> Self {
+        let partition = OffsetCommitRequestPartition::default()
+            .with_partition_index(partition as i32)
+            .with_committed_offset(offset);
+        let topic =
+            OffsetCommitRequestTopic::default().with_name(topic_name(topic)).with_partitions(vec![partition]);
+        let request = OffsetCommitRequest::default()
+            .with_group_id(GroupId(text(group)))
+            .with_generation_id_or_member_epoch(-1)
+            .with_topics(vec![topic]);
+        Self::new(ApiKey::OffsetCommit, 7, &request)
+    }
+
+    /// Joins a group, or joins it again as `member`.
+    pub fn join_group(group: &str, member: &str) -> Self {
+        let protocol = JoinGroupRequestProtocol::default().with_name(text("any"));
+        let request = JoinGroupRequest::default()
+            .with_group_id(GroupId(text(group)))
+            .with_session_timeout_ms(TIMEOUT_MS)
+            .with_rebalance_timeout_ms(TIMEOUT_MS)
+            .with_member_id(text(member))
+            .with_protocol_type(text("lab"))
+            .with_protocols(vec![protocol]);
+        Self::new(ApiKey::JoinGroup, 3, &request)
+    }
+
+    /// Gives a group whose only member and leader this is its assignment.
+    pub fn sync_group(group: &str, member: &Member) -> Self {
+        let assignment = SyncGroupRequestAssignment::default()
+            .with_member_id(text(&member.id))
+            .with_assignment(Bytes::from_static(b"all"));
+        let request = SyncGroupRequest::default()
+            .with_group_id(GroupId(text(group)))
+            .with_generation_id(member.generation)
+            .with_member_id(text(&member.id))
+            .with_assignments(vec![assignment]);
+        Self::new(ApiKey::SyncGroup, 2, &request)
+    }
+
     /// Limits what a client id may send (`producer_byte_rate`) or fetch a second, or takes the limit away.
     pub fn alter_quota(client_id: &str, key: &str, bytes_per_second: Option<f64>) -> Self {
         let entity =
@@ -175,8 +228,24 @@ pub struct FetchResult {
     pub next_offset: Option<i64>,
 }
 
-/// The error code of the first partition of a Produce 7 response, of the first topic of `CreateTopics` 2, or of the first
-/// entry of `AlterClientQuotas` 0; the body begins after the correlation id. None where it is cut.
+/// A member of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// What the coordinator calls it.
+    pub id: String,
+    /// The group's generation that it joined.
+    pub generation: i32,
+}
+
+/// Reads a `JoinGroup` 3 response without an error. None where it is cut.
+pub(super) fn joined(body: Vec<u8>) -> Option<Member> {
+    let response = JoinGroupResponse::decode(&mut Bytes::from(body), 3).ok()?;
+    let member = Member { id: response.member_id.to_string(), generation: response.generation_id };
+    (response.error_code == 0).then_some(member)
+}
+
+/// The error code of the first partition of a Produce 7 or `OffsetCommit` 7 response, of the first topic of `CreateTopics` 2,
+/// of `FindCoordinator` 2, of `SyncGroup` 2, or of the first entry of `AlterClientQuotas` 0; the body begins after the correlation id. None where it is cut.
 pub(super) fn first_error(api: ApiKey, body: Vec<u8>) -> Option<i16> {
     let mut body = Bytes::from(body);
     match api {
@@ -187,6 +256,12 @@ pub(super) fn first_error(api: ApiKey, body: Vec<u8>) -> Option<i16> {
         ApiKey::CreateTopics => {
             Some(CreateTopicsResponse::decode(&mut body, 2).ok()?.topics.first()?.error_code)
         }
+        ApiKey::FindCoordinator => Some(FindCoordinatorResponse::decode(&mut body, 2).ok()?.error_code),
+        ApiKey::OffsetCommit => {
+            let response = OffsetCommitResponse::decode(&mut body, 7).ok()?;
+            Some(response.topics.first()?.partitions.first()?.error_code)
+        }
+        ApiKey::SyncGroup => Some(SyncGroupResponse::decode(&mut body, 2).ok()?.error_code),
         _ => Some(AlterClientQuotasResponse::decode(&mut body, 0).ok()?.entries.first()?.error_code),
     }
 }
@@ -276,6 +351,35 @@ mod tests {
         let there = b"\0\0\0\x01\0\x01t\xff\xff\xff\xff\xff\xff\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\x02\
             \0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\x75\x30\0";
         assert_eq!(Request::create_topic(&topic).body[..], *there);
+    }
+
+    #[test]
+    fn an_offset_is_stored_for_a_group_without_members() {
+        let body = Request::commit_offset("g", "t", 3, 7).body;
+        let expected = b"\0\x01g\xff\xff\xff\xff\0\0\xff\xff\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03\0\0\0\0\0\0\0\x07\xff\xff\xff\xff\0\0";
+        assert_eq!(body[..], *expected);
+        let committed = b"\0\0\0\0\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03\0\x19";
+        assert_eq!(first_error(ApiKey::OffsetCommit, committed.to_vec()), Some(25));
+        assert_eq!(Request::find_coordinator("g").body[..], *b"\0\x01g\0");
+        let found = b"\0\0\0\0\0\x0f\xff\xff\xff\xff\xff\xff\0\0\xff\xff\xff\xff";
+        assert_eq!(first_error(ApiKey::FindCoordinator, found.to_vec()), Some(15));
+    }
+
+    #[test]
+    fn a_member_joins_and_gives_its_group_an_assignment() {
+        let expected = b"\0\x01g\0\0\x75\x30\0\0\x75\x30\0\x01m\0\x03lab\0\0\0\x01\0\x03any\0\0\0\0";
+        assert_eq!(Request::join_group("g", "m").body[..], *expected);
+        let answer = |error: u8| {
+            let head = [0, 0, 0, 0, 0, error, 0, 0, 0, 7];
+            [&head[..], b"\0\x03any\0\x01m\0\x01m\0\0\0\0"].concat()
+        };
+        let member = Member { id: "m".to_owned(), generation: 7 };
+        assert_eq!(joined(answer(0)), Some(member.clone()));
+        assert_eq!((joined(answer(25)), joined(answer(0)[..9].to_vec())), (None, None));
+        let expected = b"\0\x01g\0\0\0\x07\0\x01m\0\0\0\x01\0\x01m\0\0\0\x03all";
+        assert_eq!(Request::sync_group("g", &member).body[..], *expected);
+        let refused = b"\0\0\0\0\0\x1b\0\0\0\0";
+        assert_eq!(first_error(ApiKey::SyncGroup, refused.to_vec()), Some(27));
     }
 
     #[test]

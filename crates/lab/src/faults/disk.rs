@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::test_bed::{Slow, TestBed};
 use crate::client::{Connection, Request, Traffic};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::process::Background;
+use crate::process::{Background, Process};
 use crate::session::interrupt;
 use crate::volume::{DirtyLimit, FileSystem};
 
@@ -37,6 +38,35 @@ pub(super) const JOURNAL_STALL: Fault = Fault {
     },
     ..Fault::DEFAULT
 };
+
+/// Another process calls fsync on the same ext4 again and again, and the journal is slow. By itself it is committed every five
+/// minutes; each of these fsyncs has it committed at once, and who needs a buffer that the commit holds waits for it.
+///
+/// Truth: `journal-commit` for every slow request, as in `journal-stall`.
+pub(super) const BLOCKED_BY_NEIGHBOUR: Fault = Fault {
+    name: "blocked-by-neighbour",
+    story: "another process calls fsync on the log dirs' ext4, whose journal is slow",
+    volume: Some(VolumeKind { file_system: FileSystem::Ext4, mount_options: "commit=300" }),
+    truths: || vec![Truth::of(&["journal-commit"])],
+    inject: |window| {
+        let (held_ms, length_ms) = (window.rng.u64(120..=250), window.rng.u64(2_200..=3_500));
+        let file = window.bed.volume()?.directory().join("neighbour");
+        let mut command = Command::new("sh");
+        command.args(["-c", FSYNCS]).arg(&file).stdin(Stdio::null());
+        let mut neighbour = Process::spawn(&mut command, Some(window.bed.site.path()))?;
+        neighbour.is_throwaway = true;
+        window.bed.slow_down(Slow::JournalWrites, held_ms, length_ms, held_ms)?;
+        drop(neighbour);
+        window.parameters =
+            format!("another process's fsyncs for {length_ms} ms, journal writes +{held_ms} ms");
+        Ok(Proof::HeldBack("writes into the journal held back"))
+    },
+    ..Fault::DEFAULT
+};
+
+/// One page a time, until it is killed.
+const FSYNCS: &str =
+    "while dd if=/dev/zero of=\"$0\" bs=4k count=1 conv=notrunc,fsync status=none; do :; done";
 
 /// XFS instead of ext4, with a slow log, and a topic that is flushed after every message: each append's fsync forces
 /// XFS's log (`xfs_file_fsync`, `fs/xfs/xfs_file.c`) under the partition's lock. Without the flushes appends on XFS wait

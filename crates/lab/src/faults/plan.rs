@@ -38,6 +38,8 @@ pub(super) struct Fault {
     /// Whether it can share a broker with other faults: it starts the broker in no special way, and leaves nothing behind
     /// that slows it.
     pub(super) shares: bool,
+    /// Whether only a guest's hypervisor can inject it.
+    pub(super) guest_only: bool,
     /// Which Kafka.
     pub(super) kafka: &'static str,
     /// Lines of server.properties.
@@ -74,6 +76,7 @@ impl Fault {
         story: "",
         volume: None,
         shares: false,
+        guest_only: false,
         kafka: kafka::DEFAULT_VERSION,
         properties: &[],
         topic_configs: &[],

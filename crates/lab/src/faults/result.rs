@@ -158,6 +158,12 @@ pub(super) fn targets(results: &[FaultResult], bounds: Bounds) -> Vec<Target> {
         found: wrong_exact.to_string(),
         reached: wrong_exact == 0,
     });
+    let unobserved_waits = sum(|score| score.unobserved_waits);
+    targets.push(Target {
+        what: "no request is unobserved whose thread was seen waiting".to_owned(),
+        found: unobserved_waits.to_string(),
+        reached: unobserved_waits == 0,
+    });
     targets
 }
 
@@ -239,7 +245,9 @@ mod targets_tests {
         assert_eq!(missed(&[result(2, 3), result(900, 900)]), 1);
         let mut odd = result(100, 100);
         odd.score.as_mut().unwrap().wrong_exact = 1;
-        assert_eq!(missed(&[odd]), 1);
+        assert_eq!(missed(&[odd.clone()]), 1);
+        odd.score.as_mut().unwrap().unobserved_waits = 1;
+        assert_eq!(missed(&[odd]), 2);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(super) const UNOBSERVED: &str = "unobserved";
 /// Names that say where a thread waited, and not why: they blame nothing.
 const SILENT: [&str; 3] = [UNOBSERVED, "kernel-wait", "java-wait"];
 const EXACT: &str = "exact";
+/// The kind of evidence that is a wait of a thread, with the function that it waited in.
+const OFF_CPU: &str = "off-cpu";
 /// What is slow where nobody says what is: `--slower-than`'s default.
 const DEFAULT_NS: i64 = 100_000_000;
 /// How many wrong verdicts are kept as examples.
@@ -41,6 +43,10 @@ pub(super) struct Score {
     pub(super) wrong: BTreeMap<String, u64>,
     /// Of these, blamed on something else, although everything was said to be joined by exact keys.
     pub(super) wrong_exact: u64,
+    /// Of all slow requests, in windows or not, those that were given no cause although the evidence has a wait of the request's
+    /// thread, for at least half of their latency.
+    #[serde(default)]
+    pub(super) unobserved_waits: u64,
     /// Requests of each window, in their order.
     pub(super) of_windows: Vec<u64>,
     /// Slow requests whose latency lies in a window for less than its half.
@@ -91,6 +97,7 @@ impl Score {
         let counts = [
             (self.observed.values().sum(), "of them by what was observed independently"),
             (self.wrong_exact, "wrong and exact"),
+            (self.unobserved_waits, "unobserved although a wait was seen"),
             (self.observed_outside_count(), "outside windows blamed on what was observed independently"),
             (self.spurious_count(), "outside windows blamed on what nothing shows"),
             (self.unexplained, "slow outside windows without a cause"),
@@ -153,9 +160,18 @@ struct Verdict {
     cause: String,
     chain: Vec<String>,
     confidence: String,
+    #[serde(default)]
+    evidence: Vec<Evidence>,
     /// What was not seen of it.
     #[serde(default)]
     why_not: Option<Vec<Doubt>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Evidence {
+    kind: String,
+    start_ns: i64,
+    end_ns: i64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -173,6 +189,7 @@ struct Request {
 
 impl Score {
     fn add(&mut self, said: &Verdict, windows: &[Window], observed: &[Observation]) {
+        self.unobserved_waits += u64::from(said.is_unobserved_wait());
         let overlaps = windows.iter().enumerate().map(|(at, window)| (said.overlap_ns(window), at, window));
         let most = overlaps.max_by_key(|(overlap, at, _)| (*overlap, std::cmp::Reverse(*at)));
         let Some((overlap_ns, at, window)) = most.filter(|(overlap, ..)| *overlap > 0) else {
@@ -286,6 +303,13 @@ impl Verdict {
     /// Whether it says of nothing that it made the request slow.
     fn is_silent(&self) -> bool {
         SILENT.contains(&&*self.cause)
+    }
+
+    /// Whether it names nothing although a thread of the request was seen off the CPU for half of its latency.
+    fn is_unobserved_wait(&self) -> bool {
+        let waits = self.evidence.iter().filter(|seen| seen.kind == OFF_CPU);
+        let waited: i64 = waits.map(|seen| seen.end_ns.saturating_sub(seen.start_ns)).sum();
+        self.cause == UNOBSERVED && waited.saturating_mul(2) >= self.latency_ns()
     }
 
     fn latency_ns(&self) -> i64 {
@@ -413,6 +437,21 @@ mod tests {
     }
 
     #[test]
+    fn who_was_seen_waiting_for_most_of_the_time_must_be_told_where() {
+        let waited = |cause: &str, ms: i64| {
+            let plain = verdict("a", 1100, 1300, cause, "weak");
+            let plain = plain.strip_suffix('}').unwrap();
+            let end_ns = (1100 + ms) * 1_000_000;
+            format!(
+                r#"{plain},"evidence":[{{"kind":"file-op","start_ns":0,"end_ns":{end_ns}}},{{"kind":"off-cpu","start_ns":1100000000,"end_ns":{end_ns}}}]}}"#
+            )
+        };
+        let lines = [waited("unobserved", 100), waited("unobserved", 99), waited("kernel-wait", 200)];
+        let score = scored(&lines, &[window(vec![Truth::of(&["journal-commit"])])]);
+        assert_eq!((score.victims, score.unobserved_waits), (3, 1));
+    }
+
+    #[test]
     fn each_client_has_its_own_truth_and_a_quiet_window_none() {
         let truths =
             vec![Truth::of(&["slow-client"]).client("slow"), Truth::of(&["journal-commit"]).client("o")];
@@ -503,7 +542,7 @@ mod verdict_tests {
             api: "PRODUCE".to_owned(),
         };
         let (cause, chain) = (cause.to_owned(), vec![cause.to_owned()]);
-        Verdict { request, cause, chain, confidence: EXACT.to_owned(), why_not: None }
+        Verdict { request, cause, chain, confidence: EXACT.to_owned(), evidence: Vec::new(), why_not: None }
     }
 
     fn collection(begin: i64, end: i64, reached_after: i64) -> Vec<Observation> {

@@ -1,14 +1,16 @@
-//! Faults that make the broker stand still: a file system that is frozen under it, its process stopped, its cgroup frozen.
+//! Faults that make the broker stand still: a file system that is frozen under it, its process stopped, its cgroup frozen, its
+//! machine without a CPU.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::plan::{Fault, OpenWindow, Proof, Truth, VolumeKind};
+use super::plan::{Fault, OpenWindow, Proof, Truth, VolumeKind, standard_load};
+use crate::client::Traffic;
 use crate::error::Result;
 use crate::host::Cgroup;
 use crate::process;
-use crate::session::interrupt;
+use crate::session::{ask_hypervisor, interrupt};
 use crate::volume::FileSystem;
 
 /// The log dirs' file system is frozen for some hundred milliseconds, several times, as what takes a snapshot of it does.
@@ -97,6 +99,32 @@ fn stop_several_times(window: &mut OpenWindow<'_>, script: &str) -> Result<Proof
     window.parameters = format!("{times} stops of {held_ms} ms, {apart_ms} ms apart");
     Ok(Proof::SlowRequests)
 }
+
+/// The hypervisor gives the machine no CPU for some hundred milliseconds, several times: in a guest of `vmtest/hypervisor`
+/// only, which obeys a line on stderr. An emulated machine counts no steal time, and both its CPUs are one thread of the
+/// host's, so that it never loses one of them alone.
+///
+/// Truth: `host-paused` for every slow request, or `cpu-steal`: nothing ran on the machine.
+pub(super) const STEAL: Fault = Fault {
+    name: "steal",
+    story: "the hypervisor gives the machine no CPU for a while",
+    guest_only: true,
+    // An emulated processor is some thirty times as slow.
+    load: |rng| Traffic { producers: 2, per_second: rng.u32(2..=4), in_flight: 1, ..standard_load(rng) },
+    threshold_ms: (400, 500),
+    truths: || vec![Truth::of(&["host-paused", "cpu-steal"]).slows_pauses()],
+    inject: |window| {
+        let (times, held_ms) = (window.rng.u32(2..=4), window.rng.u64(700..=1_000));
+        let apart_ms = window.rng.u64(1_500..=2_500);
+        for _ in 0..times {
+            ask_hypervisor(&format!("process {}", seconds(held_ms)));
+            interrupt().sleep(Duration::from_millis(held_ms + apart_ms))?;
+        }
+        window.parameters = format!("{times} times no CPU for {held_ms} ms, {apart_ms} ms apart");
+        Ok(Proof::SlowRequests)
+    },
+    ..Fault::DEFAULT
+};
 
 fn seconds(ms: u64) -> String {
     Duration::from_millis(ms).as_secs_f64().to_string()

@@ -389,7 +389,7 @@ enum stop_reason {
 	STOPPED_BY_TRACER = 3,
 };
 
-/* All threads of the target stood still, when the first was let go on. */
+/* All threads of the target stood still, when the last was let go on; by a tracer, when the first was. */
 struct process_stop_event {
 	__u32 kind;
 	/* threads that were seen to stop */
@@ -458,7 +458,7 @@ struct fields {
 	FIELDS(dev, sector, nr_sector) rq_complete;
 	FIELDS(setpoint, dirty, pause) balance_dirty_pages;
 	FIELDS(nr_reclaimed) reclaim_end;
-	FIELDS(dev) fc_commit_start, grant_sleep;
+	FIELDS(dev) fc_commit_start, sync_file_enter, grant_sleep;
 	FIELDS(dev, lsn) iclog_syncing, iclog_sync_done;
 	/* `order` has size 0 where the kernel has none */
 	FIELDS(i_ino, s_dev, index, order) page_added;

@@ -266,6 +266,46 @@ static __always_inline bool of_target(void)
 	return is_target(current_ids());
 }
 
+/*
+ * fsyncs on ext4 of other processes, for which its journal is committed at once (ext4_fsync_journal, fs/ext4/fsync.c): who has a
+ * handle or wants a buffer of that transaction waits with who asked for it. The target's own are calls on files.
+ */
+
+/* A commit that nobody had to wait for, or that was over at once, holds up nobody. */
+#define MIN_FSYNC_NS 1000000
+
+static __always_inline bool of_another_process(void)
+{
+	return bpf_get_current_pid_tgid() >> 32 != settings.tgid;
+}
+
+SEC("tracepoint/ext4/ext4_sync_file_enter")
+int sync_file_enter(void *ctx)
+{
+	__u32 device = 0;
+
+	if (!of_another_process())
+		return 0;
+	READ_FIELD(device, ctx, sync_file_enter.dev);
+	return span_enter(ext4_sync_file, device);
+}
+
+SEC("tracepoint/ext4/ext4_sync_file_exit")
+int sync_file_exit(void *ctx)
+{
+	struct kernel_span_event event;
+	struct span_start start;
+
+	if (!of_another_process() || !take_span(ext4_sync_file, &start))
+		return 0;
+	event = span_of_current(ext4_sync_file, SPAN_BY_TRACEPOINTS, start.device);
+	event.start_ns = start.ns;
+	event.end_ns = bpf_ktime_get_ns();
+	if (event.end_ns - event.start_ns >= MIN_FSYNC_NS)
+		emit(&event, sizeof(event));
+	return 0;
+}
+
 /* `argument` is the function's first, from which `device` finds the file system. */
 #define SPAN(name, whose, argument, device)                                                                  \
 	SEC("fentry/" #name)                                                                                 \

@@ -390,6 +390,8 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		kernel_thread_leaves(prev, preempt);
 	}
 	if (in_target(next)) {
+		if (stop.end_ns)
+			settle_stop();
 		regain_cpu(next);
 	} else if (is_kernel_thread(next)) {
 		kernel_thread_returns(next);
@@ -456,7 +458,8 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	struct op *op;
 	__u64 now;
 
-	if (settings.process_stops && stopped_threads && (__u32)task->tgid == settings.tgid)
+	if (settings.process_stops && (stopped_threads || stop.start_ns) &&
+	    (__u32)task->tgid == settings.tgid)
 		thread_is_woken(task);
 	if (!off_cpu_count || !in_target(task))
 		return 0;

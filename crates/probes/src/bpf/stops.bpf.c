@@ -4,9 +4,11 @@
  * The hooks on switches and wake-ups (sched.bpf.c) call this: a thread leaves the CPU in a state that says so, and what lets it
  * go on wakes it while it still is in that state (try_to_wake_up, kernel/sched/core.c).
  *
- * Signals and freezers stop every thread of a process, one after the other: it stands still from the first that leaves to the
- * first that is woken. A tracer may halt single threads, as strace does at each call: there, more than half must be halted.
- * Freezers of Linux 6.1 and later leave most sleeping threads where they are, and see to it that nothing wakes them.
+ * Signals and freezers stop every thread of a process, one after the other, and so they let it go on: it stands still from the
+ * first that leaves to the last that is woken, because what one of them has to do waits until then. A tracer may halt single
+ * threads, as strace does at each call: there, more than half must be halted, until the first is woken.
+ * Freezers of Linux 6.1 and later leave most sleeping threads where they are, and see to it that nothing wakes them: only those
+ * are woken by the thaw that something else would have woken.
  * Of the target alone, not of its children.
  */
 #pragma once
@@ -30,10 +32,16 @@
 extern int LINUX_KERNEL_VERSION __kconfig;
 #define VERSION(major, minor) (((major) << 16) + ((minor) << 8))
 
-/* The threads that left the CPU so and were not woken yet: as long as there is none, no wake-up need be looked at. */
+/*
+ * Who thaws a cgroup needs a CPU as well, and those that it has woken want it: on a busy machine the last thread goes on much
+ * later than the first. A stop is over where nobody was let go on for this long.
+ */
+#define SETTLED_NS 100000000
+
+/* The threads that left the CPU so and were not woken yet; fewer, where others were woken that nobody saw freeze. */
 static __u32 stopped_threads;
 
-/* What goes on now, if start_ns. */
+/* What goes on now, if start_ns; with end_ns where some were let go on. */
 static struct process_stop_event stop;
 
 /* Who last sent a signal that stops. */
@@ -90,6 +98,24 @@ static __always_inline void name_current(void)
 	bpf_get_current_comm(stop.by_comm, sizeof(stop.by_comm));
 }
 
+/* Another CPU may do the same at the same time: user space drops what comes twice. */
+static __always_inline void end_stop(void)
+{
+	struct process_stop_event ended = stop;
+
+	stop.start_ns = 0;
+	stop.end_ns = 0;
+	if (ended.end_ns - ended.start_ns >= MIN_STOP_NS)
+		emit(&ended, sizeof(ended));
+}
+
+/* A thread of the target gets the CPU, after some were let go on. */
+static __always_inline void settle_stop(void)
+{
+	if (bpf_ktime_get_ns() - stop.end_ns >= SETTLED_NS)
+		end_stop();
+}
+
 static __always_inline void begin_stop(struct task_struct *task, __u8 reason)
 {
 	stop.kind = EVENT_PROCESS_STOP;
@@ -109,6 +135,9 @@ static __always_inline void thread_leaves(struct task_struct *task)
 
 	if (reason == NOT_STOPPED)
 		return;
+	/* the next one began before that was seen to be over */
+	if (stop.end_ns)
+		end_stop();
 	__sync_fetch_and_add(&stopped_threads, 1);
 	if (!stop.start_ns) {
 		if (reason != STOPPED_BY_TRACER ||
@@ -119,24 +148,20 @@ static __always_inline void thread_leaves(struct task_struct *task)
 	}
 }
 
-/* A thread of the target is woken, while some stand still. */
+/* A thread of the target is woken, while some stand still or until that is over. */
 static __always_inline void thread_is_woken(struct task_struct *task)
 {
-	__u64 now;
-
 	if (stop_reason_of(task) == NOT_STOPPED)
 		return;
-	__sync_fetch_and_add(&stopped_threads, -1);
+	if (stopped_threads)
+		__sync_fetch_and_add(&stopped_threads, -1);
 	if (!stop.start_ns)
 		return;
-	now = bpf_ktime_get_ns();
-	if (now - stop.start_ns >= MIN_STOP_NS) {
-		stop.end_ns = now;
-		if (stop.reason == STOPPED_BY_FREEZER)
-			name_current();
-		emit(&stop, sizeof(stop));
-	}
-	stop.start_ns = 0;
+	stop.end_ns = bpf_ktime_get_ns();
+	if (stop.reason == STOPPED_BY_FREEZER)
+		name_current();
+	else if (stop.reason == STOPPED_BY_TRACER)
+		end_stop();
 }
 
 SEC("tracepoint/signal/signal_generate")

@@ -99,7 +99,8 @@ fn operation(decoder: &mut Decoder, bytes: &[u8]) -> FileOp {
 #[test]
 fn a_stop_of_the_process() {
     let record = |reason: u8, tid: u32| {
-        let head = Bytes::default().u32(26).u32(31).u64(1_000).u64(401_000).u32(tid);
+        let start = 1_000 * u64::from(reason);
+        let head = Bytes::default().u32(26).u32(31).u64(start).u64(401_000).u32(tid);
         head.text("bash", 16).u8(reason).u8(0).u16(0).0
     };
     let mut decoder = decoder(None);
@@ -115,6 +116,7 @@ fn a_stop_of_the_process() {
     let unseen = stop(&record(2, 0)).unwrap();
     assert_eq!((unseen.kind, unseen.by_tid, &*unseen.by), (StopKind::Freezer, None, ""));
     assert_eq!(stop(&record(3, 1)).unwrap().kind, StopKind::Tracer);
+    assert_eq!((stop(&record(3, 1)), stop(&whole)), (None, None), "by another CPU too");
     assert_eq!((stop(&record(0, 1)), stop(&record(4, 1))), (None, None));
     for length in 0..whole.len() {
         assert_eq!(stop(&whole[..length]), None, "{length} bytes");

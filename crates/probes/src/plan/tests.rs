@@ -173,7 +173,7 @@ fn where_ids_cannot_be_translated_what_needs_no_process_remains() {
     ] {
         assert!(!lost.contains(&purpose), "{purpose:?}");
     }
-    assert_eq!(lost.len(), 24);
+    assert_eq!(lost.len(), 25);
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn every_missing_hook_says_why() {
 #[test]
 fn a_file_system_that_is_not_loaded_takes_its_own_purposes_away_and_nothing_is_to_be_done() {
     for (group, lost) in [
-        ("ext4/", vec![Purpose::FastCommits]),
+        ("ext4/", vec![Purpose::FastCommits, Purpose::Ext4Fsyncs]),
         ("xfs/", vec![Purpose::XfsLogGrants, Purpose::XfsLogWrites]),
         ("btrfs/", vec![Purpose::BtrfsCommits]),
     ] {

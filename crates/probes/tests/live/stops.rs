@@ -5,6 +5,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::scene::current_tid;
+
 /// How long it stands still at least.
 pub(crate) const STOP: Duration = Duration::from_millis(50);
 
@@ -22,18 +24,36 @@ pub(crate) fn by_freezer() {
     assert!(frozen, "cannot freeze this process");
 }
 
-/// By that of version 1, which freezes threads that sleep in some system calls where they are: while one is at work. False
-/// where the kernel has none.
+/// By that of version 1, which freezes threads that sleep in some system calls where they are: while one is at work. A thread
+/// that sleeps is in another group, which is thawed a [`STOP`] later. False where the kernel has none.
 pub(crate) fn by_old_freezer() -> bool {
-    let state = |state: &str| format!("echo {state} >$1/t/freezer.state");
     let over = AtomicBool::new(false);
+    let (tell, tid) = std::sync::mpsc::channel();
     std::thread::scope(|threads| {
         threads.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
         });
-        let done = in_group(&["cgroup", "-o", "freezer", "none"], &state("FROZEN"), &state("THAWED"));
+        threads.spawn(|| {
+            tell.send(current_tid()).unwrap();
+            while !over.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(3));
+            }
+        });
+        let sleeper = tid.recv().unwrap();
+        let write = |group: &str, state: &str| format!("echo {state} >$1/{group}/freezer.state");
+        let freeze = format!(
+            "mkdir $1/s && echo {sleeper} >$1/s/tasks && {} && {}",
+            write("s", "FROZEN"),
+            write("t", "FROZEN")
+        );
+        let thaw = format!(
+            "{}; sleep 0.05; {}; echo {sleeper} >$1/tasks; rmdir $1/s",
+            write("t", "THAWED"),
+            write("s", "THAWED")
+        );
+        let done = in_group(&["cgroup", "-o", "freezer", "none"], &freeze, &thaw);
         over.store(true, Ordering::Relaxed);
         done
     })

@@ -104,6 +104,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         any_host_sample().prop_map(|row| Event::HostSample(Box::new(row))),
         any_cpu_sample().prop_map(|row| Event::CpuSample(Box::new(row))),
         any_lock_wait().prop_map(|row| Event::LockWait(Box::new(row))),
+        any_handler_call().prop_map(|row| Event::HandlerCall(Box::new(row))),
         any_pause().prop_map(|row| Event::JvmPause(Box::new(row))),
         any_change().prop_map(Event::BrokerChange),
         any_loss().prop_map(Event::Loss),
@@ -334,6 +335,14 @@ prop_compose! {
         start in time(), end in time(), listener in address(), connections in any::<u64>(), bytes in any::<u64>(),
     ) -> TlsTraffic {
         TlsTraffic { start, end, listener, connections, bytes }
+    }
+}
+
+prop_compose! {
+    fn any_handler_call()(
+        start in time(), end in time(), pid in any::<u32>(), tid in any::<u32>(), thread in text(), method in text(),
+    ) -> HandlerCall {
+        HandlerCall { start, end, pid, tid, thread, method }
     }
 }
 

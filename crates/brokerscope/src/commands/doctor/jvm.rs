@@ -14,6 +14,7 @@ use super::{fact, remedy};
 /// What `record`'s plan calls them.
 const NAMES: &str = "thread-names";
 const WAITS: &str = "lock-waits";
+const CALLS: &str = "handler-calls";
 
 /// Looks at the JVMs of the brokers that were found.
 pub(super) fn examine(examination: &mut Examination) {
@@ -72,6 +73,7 @@ fn examine_attach(pid: u32, library: Option<&Path>) -> Examination {
     let library = library.unwrap_or(Path::new(""));
     let costs = machine.as_ref().ok().and_then(|machine| flight::start_cost_of_library(machine, library));
     let recorded = answers.clone().and_then(|()| costs.map_or(Ok(()), Err));
+    let traced = answers.clone().and_then(|()| flight::check_handler_calls_of_library(library));
     let hook = |purpose: &str, means: &str, state: &Result<(), String>| Hook {
         purpose: purpose.to_owned(),
         mechanism: format!("{means} of broker {pid}"),
@@ -90,11 +92,18 @@ fn examine_attach(pid: u32, library: Option<&Path>) -> Examination {
                      broker; or run the broker with JDK 25 or newer",
         ));
     }
+    if let (Ok(()), Err(why)) = (&answers, &traced) {
+        remedies.push(remedy(
+            format!("{CALLS} of broker {pid} cannot be recorded: {why}"),
+            "run the broker with JDK 25 or newer, and record with --flight-recorder handlers",
+        ));
+    }
     Examination {
         facts: attach_facts(&answers, &recorded),
         hooks: vec![
             hook(NAMES, "attach protocol", &answers),
             hook(WAITS, "Flight Recorder, by attach protocol,", &recorded),
+            hook(CALLS, "Flight Recorder's method tracing (--flight-recorder handlers)", &traced),
         ],
         remedies,
         ..Examination::default()
@@ -135,7 +144,7 @@ mod tests {
                 .iter()
                 .all(|hook| hook.missing.as_ref().is_some_and(|why| why.contains("is not a HotSpot")))
         );
-        assert_eq!(asking.hooks.len(), 2);
+        assert_eq!(asking.hooks.len(), 3);
         assert_eq!(asking.remedies.len(), 1);
         assert_eq!(
             asking.facts.iter().map(|fact| &*fact.value).collect::<Vec<_>>(),

@@ -1,0 +1,79 @@
+//! KRaft's controller: `controller-busy`, `metadata-fsync`.
+//!
+//! One thread of the controller decides what to write (`QuorumController`), another appends it to the cluster's metadata and
+//! forces it to the device before the next (`KafkaRaftClient.flushLeaderLog`). With one voter a change is answered from its
+//! append on: it waits for the fsyncs of those before it. Other voters' fetches are served by the same thread: then it waits
+//! for its own too. What changes nothing is answered when all that was decided before is there.
+
+use model::{EvidenceKind, Nanos};
+
+use crate::causes::candidate::{CauseCandidate, merge_into};
+use crate::causes::handlers::pool_busy;
+use crate::causes::spec::causes;
+use crate::coordinators::is_of_controller;
+use crate::locks::holders::is_handed_over;
+use crate::stages::Breakdown;
+use crate::time::{TimeBudget, TimeSpan};
+use crate::window::Window;
+use crate::window::pools::ThreadPool;
+
+causes! {
+    MetadataFsync: Link in Writes {
+        event: "fsync{s} of the cluster's metadata",
+        needs: "fsync, fdatasync or msync of a file of __cluster_metadata by the controller's raft thread, right after the append that has the request's record or while the request waited for that thread; never exact",
+        root_evidence: &[EvidenceKind::FileOp],
+        advice: &[
+            "the controller forces every change of the cluster's metadata to the device: put metadata.log.dir on a device that nothing else uses, or a faster one",
+        ],
+        source: "Kafka's documentation, KRaft: metadata.log.dir; KafkaRaftClient.flushLeaderLog",
+    }
+
+    ControllerBusy: Queue in Threads {
+        event: "a busy controller",
+        needs: "what held up the controller's raft thread, or kept its event thread on a CPU, for most of the wait for the append that has the request's record, or after it; without such an append the answer must follow at once; never exact",
+        root_evidence: &[EvidenceKind::Request, EvidenceKind::FileOp],
+        advice: &[
+            "the controller serves one change of the cluster's metadata after the other: first remove what kept it busy (the evidence names it); then make fewer changes at once, such as topics and partitions in large numbers",
+        ],
+        source: "Kafka's documentation, monitoring: EventQueueTimeMs and EventQueueProcessingTimeMs of the controller",
+    }
+}
+
+/// Shorter waits are not looked into.
+const MIN_WAIT: Nanos = Nanos::from_millis(1);
+
+/// What kept the controller busy in a stretch in which a request waited for it.
+pub(super) fn busy(window: &Window, span: TimeSpan) -> Vec<CauseCandidate> {
+    let mut free = TimeBudget::new(span);
+    let mut found = Vec::new();
+    for pool in [ThreadPool::Raft, ThreadPool::Controller] {
+        for piece in free.pieces(span).collect::<Vec<_>>() {
+            let candidates = pool_busy(window, pool, None, piece);
+            if !candidates.is_empty() {
+                free.take(piece);
+            }
+            for candidate in candidates {
+                merge_into(&mut found, candidate);
+            }
+        }
+    }
+    found
+}
+
+/// What kept the controller from answering a request whose record it had appended, or of which no record was found, and when.
+pub(crate) fn of_request(course: &Breakdown<'_>) -> Option<(TimeSpan, Vec<CauseCandidate>)> {
+    let (window, request) = (course.window, course.request);
+    if !is_of_controller(request.api_key) {
+        return None;
+    }
+    let answer = course.answer?.start;
+    if course.coordinators_append().is_some() {
+        let span = TimeSpan::new(course.local_end?, answer);
+        return (span.length() >= MIN_WAIT).then(|| (span, busy(window, span)));
+    }
+    let span = TimeSpan::new(course.read?.end, answer);
+    let raft = window.threads_of(ThreadPool::Raft);
+    let last = raft.iter().find_map(|tid| window.file_ops.of(tid).ended_by(span.end).next());
+    let follows = |end| end <= span.start || is_handed_over(span.end - end, span.length());
+    last.is_none_or(|op| follows(op.end)).then(|| (span, busy(window, span)))
+}

@@ -1,0 +1,62 @@
+//! `coordinator-busy`: what kept the threads of the coordinator of groups from a request's record.
+//!
+//! A partition of the coordinator's topic has one thread at a time, and its events wait for each other and for a free thread
+//! (`EventAccumulator`, `MultiThreadedEventProcessor`). When its record has been appended, the answer is one more event.
+
+use model::{EvidenceKind, FileOp, Nanos};
+
+use crate::causes::candidate::{CauseCandidate, evidence, merge_into};
+use crate::causes::handlers::{pool_busy, threads_themselves};
+use crate::causes::spec::causes;
+use crate::causes::{controller, operation};
+use crate::stages::Breakdown;
+use crate::time::{Span, TimeBudget, TimeSpan};
+use crate::waits::LockHold;
+use crate::window::pools::ThreadPool;
+
+causes! {
+    CoordinatorBusy: Queue in Threads {
+        event: "the lack of a free coordinator thread",
+        needs: "other appends of the group's partition of __consumer_offsets, or what held up the coordinator's thread that appended the request's record or all of its threads, for most of the wait; never exact",
+        root_evidence: &[EvidenceKind::Request, EvidenceKind::FileOp],
+        advice: &[
+            "the coordinator's threads were busy with other groups: first remove what kept them busy (the evidence names it); then let clients commit offsets less often (auto.commit.interval.ms), or raise group.coordinator.threads",
+        ],
+        source: "Kafka's documentation, broker configuration: group.coordinator.threads; KIP-848",
+    }
+}
+
+/// Why a request's record waited in a stretch before the append that has it, or its answer in one after that.
+pub(crate) fn busy(course: &Breakdown<'_>, append: &FileOp, span: TimeSpan) -> Vec<CauseCandidate> {
+    let window = course.window;
+    let pool = ThreadPool::of_name(&append.thread).unwrap_or(ThreadPool::GroupCoordinator);
+    let mut free = TimeBudget::new(span);
+    let mut found = Vec::new();
+    let partition = append.topic_partition.iter().flat_map(|of| window.partitions.of(of).overlapping(span));
+    for op in partition.filter(|op| (op.start, op.tid) != (append.start, append.tid)) {
+        let Some(time) = free.take_any(op.span()) else { continue };
+        let deeper = operation::of_op_or_wait(window, &LockHold::without_after(window, op));
+        merge_into(&mut found, of_other_append(course, pool, op, time).behind_any(deeper));
+    }
+    // Before its own append it waited for that thread, and after that for any.
+    let taker = (span.end <= append.start).then_some(append.tid);
+    for piece in free.pieces(span) {
+        let candidates = match pool {
+            ThreadPool::Raft => controller::busy(window, piece),
+            _ => pool_busy(window, pool, taker, piece),
+        };
+        for candidate in candidates {
+            merge_into(&mut found, candidate);
+        }
+    }
+    found
+}
+
+/// That its partition was at another append.
+fn of_other_append(course: &Breakdown<'_>, pool: ThreadPool, op: &FileOp, time: Nanos) -> CauseCandidate {
+    let thread = course.window.name(op.tid, &op.thread);
+    let place = op.topic_partition.as_ref().map(ToString::to_string).unwrap_or_default();
+    let text = format!("waited while {thread} appended other records to {place}");
+    let seen = evidence(EvidenceKind::FileOp, &op.span(), text).of_thread(op.tid, &thread);
+    threads_themselves(pool, seen, time)
+}

@@ -1,0 +1,172 @@
+//! Requests to the coordinators of groups and transactions, and to KRaft's controller. A coordinator keeps what it knows in a topic of Kafka's own, one
+//! partition a group or transactional id, and answers when its record is there (`CoordinatorRuntime`,
+//! `TransactionStateManager`). The records of groups are appended by threads of the coordinator since Kafka 4.0, before
+//! that by request handlers, as those of transactions are. The controller does the same with the cluster's metadata, which its
+//! raft thread appends and forces to the device before it answers (`QuorumController`, `KafkaRaftClient`).
+//!
+//! No number on the wire is in the append. The partition follows from the id and from how many partitions the topic has,
+//! which the broker's own state says; of its appends after the request was read, the last one that ended before the
+//! response was of this request or came after its own. So the join is never exact.
+
+use std::sync::Arc;
+
+use model::api_key::{
+    ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, ALLOCATE_PRODUCER_IDS, ALTER_CLIENT_QUOTAS, ALTER_PARTITION,
+    BROKER_HEARTBEAT, CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS, END_TXN, ENVELOPE,
+    INCREMENTAL_ALTER_CONFIGS, INIT_PRODUCER_ID, OFFSET_COMMIT, SYNC_GROUP, TXN_OFFSET_COMMIT,
+};
+use model::{FileOp, METADATA_TOPIC, Nanos, Request, TopicPartition};
+
+use crate::joins::AppendJoin;
+use crate::locks::holders::is_handed_over;
+use crate::stages;
+use crate::stages::Breakdown;
+use crate::time::TimeSpan;
+use crate::window::Window;
+use crate::window::pools::ThreadPool;
+
+/// Where the coordinators of groups keep offsets and members.
+pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
+/// Where those of transactions keep these.
+pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
+
+/// What a request asks a coordinator to write.
+struct Record<'r> {
+    topic: &'static str,
+    /// The group's or transaction's id; none of the cluster's metadata, which have one partition.
+    id: Option<&'r str>,
+}
+
+impl<'r> Record<'r> {
+    fn of(request: &'r Request) -> Option<Self> {
+        let (topic, id) = match request.api_key {
+            OFFSET_COMMIT | TXN_OFFSET_COMMIT | SYNC_GROUP => (OFFSETS_TOPIC, &request.group_id),
+            ADD_PARTITIONS_TO_TXN | ADD_OFFSETS_TO_TXN | END_TXN | INIT_PRODUCER_ID => {
+                (TRANSACTIONS_TOPIC, &request.transactional_id)
+            }
+            _ => {
+                return is_of_controller(request.api_key).then_some(Self { topic: METADATA_TOPIC, id: None });
+            }
+        };
+        Some(Self { topic, id: Some(id.as_deref()?) })
+    }
+
+    /// Its partition, where it is known how many the topic has.
+    fn partition(&self, window: &Window) -> Option<i32> {
+        let Some(id) = self.id else { return Some(0) };
+        window.replicas.partitions(self.topic).map(|count| partition_of(id, count))
+    }
+
+    /// Whether the threads of a pool append such records.
+    fn is_of_pool(&self, pool: ThreadPool) -> bool {
+        match pool {
+            ThreadPool::Raft => self.topic == METADATA_TOPIC,
+            ThreadPool::GroupCoordinator => self.topic == OFFSETS_TOPIC,
+            ThreadPool::Handlers => self.topic != METADATA_TOPIC,
+            ThreadPool::Controller => false,
+        }
+    }
+}
+
+/// Whether requests with this key are answered when the controller's records are in the cluster's metadata. A broker hands
+/// those of clients on.
+pub(crate) fn is_of_controller(api_key: i16) -> bool {
+    matches!(
+        api_key,
+        CREATE_TOPICS
+            | DELETE_TOPICS
+            | CREATE_PARTITIONS
+            | INCREMENTAL_ALTER_CONFIGS
+            | ALTER_CLIENT_QUOTAS
+            | ALTER_PARTITION
+            | ENVELOPE
+            | BROKER_HEARTBEAT
+            | ALLOCATE_PRODUCER_IDS
+    )
+}
+
+/// The append of the record of a request to a coordinator, if it is one.
+pub(crate) fn join(window: &Window, request: &Request) -> Option<AppendJoin> {
+    let record = Record::of(request).filter(|_| !request.failed())?;
+    let span = stages::served(window, request)?;
+    let op = match record.partition(window) {
+        Some(partition) => {
+            let of = TopicPartition { topic: record.topic.into(), partition };
+            last_append(window.partitions.of(&of).ended_by(span.end), &record, span)
+        }
+        None => only_append(window, &record, span),
+    };
+    // Members wait for the leader's assignment, which is then written: whose answer does not follow waited for something else.
+    let follows = |op: &&Arc<FileOp>| is_handed_over(span.end - op.end, op.latency());
+    let op = op.filter(|op| request.api_key != SYNC_GROUP || follows(op));
+    op.map(|op| AppendJoin { op: Arc::clone(op), key: None })
+}
+
+/// Of appends, the latest first, the last that began within a span, by a thread that may have answered the request.
+fn last_append<'w>(
+    latest: impl Iterator<Item = &'w Arc<FileOp>>,
+    record: &Record<'_>,
+    span: TimeSpan,
+) -> Option<&'w Arc<FileOp>> {
+    let mut within = latest.take_while(|op| op.end > span.start).filter(|op| op.start >= span.start);
+    within.find(|op| ThreadPool::of_name(&op.thread).is_some_and(|pool| record.is_of_pool(pool)))
+}
+
+/// The same where it is not known how many partitions the topic has: none if several were appended to.
+fn only_append<'w>(window: &'w Window, record: &Record<'_>, span: TimeSpan) -> Option<&'w Arc<FileOp>> {
+    let is_of_topic =
+        |op: &&Arc<FileOp>| op.topic_partition.as_ref().is_some_and(|of| &*of.topic == record.topic);
+    let of_topic = window.partitions.all().filter_map(|appends| {
+        let latest = appends.ended_by(span.end).take_while(|op| op.end > span.start);
+        last_append(latest.take_while(is_of_topic), record, span)
+    });
+    let found: Vec<&Arc<FileOp>> = of_topic.take(2).collect();
+    let [op] = found.as_slice() else { return None };
+    Some(op)
+}
+
+/// The partition of an id (`Utils.abs(id.hashCode) % count`): Java's hash of a string is one of its UTF-16 units.
+fn partition_of(id: &str, count: i32) -> i32 {
+    let hash = id.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
+    hash.checked_abs().unwrap_or_default().checked_rem(count).unwrap_or_default()
+}
+
+impl<'w> Breakdown<'w> {
+    /// The append of the record that a coordinator was asked to write.
+    pub(crate) fn coordinators_record(&self) -> Option<&'w FileOp> {
+        self.appends.iter().find(|append| append.key.is_none()).map(|append| &*append.op)
+    }
+
+    /// The same where a thread of the coordinator or controller made it, not a request handler.
+    pub(crate) fn coordinators_append(&self) -> Option<&'w FileOp> {
+        let is_coordinators = |op: &&FileOp| ThreadPool::of_name(&op.thread) != Some(ThreadPool::Handlers);
+        self.coordinators_record().filter(is_coordinators)
+    }
+}
+
+/// When a coordinator's thread can have begun with what it then appended, from `handed_on` on: it was free, and so was the
+/// partition, which has one thread at a time (`EventAccumulator`).
+pub(crate) fn free_for(window: &Window, append: &FileOp, handed_on: Nanos) -> Nanos {
+    let own = window.file_ops.of(&append.tid).ended_by(append.start).next();
+    let partition = append.topic_partition.as_ref();
+    let others = partition.and_then(|of| window.partitions.of(of).ended_by(append.start).next());
+    let free = own.into_iter().chain(others).map(|op| op.end).max().unwrap_or(handed_on);
+    free.max(handed_on).min(append.start.max(handed_on))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::partition_of;
+
+    #[test]
+    fn an_id_has_the_partition_that_java_gives_it() {
+        // jshell: Utils.abs("…".hashCode()) % n
+        assert_eq!(partition_of("polygenelubricants", 50), 0, "the hash is the least number, whose abs is 0");
+        assert_eq!(partition_of("hello", 50), 99_162_322 % 50);
+        assert_eq!(partition_of("Aa", 50), 2112 % 50);
+        assert_eq!(partition_of("BB", 50), 2112 % 50);
+        assert_eq!(partition_of("grüße", 50), 98_768_023 % 50);
+        assert_eq!(partition_of("😀 group", 50), 1_570_619_006 % 50, "of a pair of units, and negative");
+        assert_eq!(partition_of("any", 0), 0);
+    }
+}
