@@ -22,8 +22,13 @@ impl Watch {
         let end = Instant::now() + self.patience;
         while !done(self) {
             assert!(Instant::now() < end, "no {what}; {:?}; {:#?}", self.probes.losses(), self.events);
-            let events = &mut self.events;
-            self.probes.poll(Duration::from_millis(100), &mut |event| events.push(event)).unwrap();
+            self.poll();
         }
+    }
+
+    /// Reads what is reported within a tenth of a second.
+    pub(crate) fn poll(&mut self) {
+        let events = &mut self.events;
+        self.probes.poll(Duration::from_millis(100), &mut |event| events.push(event)).unwrap();
     }
 }
