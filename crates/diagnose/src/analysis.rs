@@ -22,7 +22,7 @@ use crate::causes::{
     self, blocked, controller, coordinators, cpu, handlers, host, lock_chain, memory, network, operation,
     protocol, remote_tier, stops, waker,
 };
-use crate::coordinators::is_of_controller;
+use crate::coordinators::{awaited_until, is_of_controller};
 use crate::joins::{AppendJoin, JoinStats};
 use crate::stages::response::UnseenFollowers;
 use crate::stages::{Breakdown, waiting};
@@ -303,7 +303,9 @@ impl StageCauses<'_> {
         }
         let (waited, taker) = match course.taken {
             Some(taken) => {
-                let span = TimeSpan::new(course.handed_on.unwrap_or(read.end), taken);
+                let append = course.coordinators_append();
+                let until = append.map_or(taken, |append| awaited_until(append, taken));
+                let span = TimeSpan::new(course.handed_on.unwrap_or(read.end), until);
                 (Some(span), course.operations.first().map(|hold| hold.op.tid))
             }
             None if course.answer.is_some() => {

@@ -154,6 +154,13 @@ pub(crate) fn free_for(window: &Window, append: &FileOp, handed_on: Nanos) -> Na
     free.max(handed_on).min(append.start.max(handed_on))
 }
 
+/// Until when a request waited for the threads that had to work on its record, of which the one that appended it was free at
+/// `free`. The controller decides on a change before its raft thread can append that, and when is not seen.
+pub(crate) fn awaited_until(append: &FileOp, free: Nanos) -> Nanos {
+    let is_controllers = ThreadPool::of_name(&append.thread) == Some(ThreadPool::Raft);
+    if is_controllers { append.start.max(free) } else { free }
+}
+
 #[cfg(test)]
 mod tests {
     use super::partition_of;

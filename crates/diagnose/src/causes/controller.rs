@@ -9,6 +9,7 @@ use model::{EvidenceKind, Nanos};
 
 use crate::causes::candidate::{CauseCandidate, merge_into};
 use crate::causes::handlers::pool_busy;
+use crate::causes::lock_chain;
 use crate::causes::spec::causes;
 use crate::coordinators::is_of_controller;
 use crate::locks::holders::is_handed_over;
@@ -42,20 +43,25 @@ causes! {
 /// Shorter waits are not looked into.
 const MIN_WAIT: Nanos = Nanos::from_millis(1);
 
-/// What kept the controller busy in a stretch in which a request waited for it.
-pub(super) fn busy(window: &Window, span: TimeSpan) -> Vec<CauseCandidate> {
-    let mut free = TimeBudget::new(span);
+/// What kept the controller busy in what is left of a stretch in which a request waited for it. Its raft thread is looked at
+/// piece by piece. Its event thread is at one change after the other, and what the raft thread appends in between ends none of
+/// its work: that is looked at as a whole, because few samples of a CPU fall into a piece.
+pub(super) fn busy(window: &Window, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let mut found = Vec::new();
-    for pool in [ThreadPool::Raft, ThreadPool::Controller] {
-        for piece in free.pieces(span).collect::<Vec<_>>() {
-            let candidates = pool_busy(window, pool, None, piece);
-            if !candidates.is_empty() {
-                free.take(piece);
-            }
-            for candidate in candidates {
-                merge_into(&mut found, candidate);
-            }
+    for piece in free.pieces(span).collect::<Vec<_>>() {
+        let candidates = pool_busy(window, ThreadPool::Raft, None, piece);
+        if !candidates.is_empty() {
+            free.take(piece);
         }
+        for candidate in candidates {
+            merge_into(&mut found, candidate);
+        }
+    }
+    let left = free.within(span).left();
+    let of_events =
+        if left > Nanos::ZERO { pool_busy(window, ThreadPool::Controller, None, span) } else { Vec::new() };
+    for candidate in lock_chain::scaled(of_events, left) {
+        merge_into(&mut found, candidate);
     }
     found
 }
@@ -69,11 +75,15 @@ pub(crate) fn of_request(course: &Breakdown<'_>) -> Option<(TimeSpan, Vec<CauseC
     let answer = course.answer?.start;
     if course.coordinators_append().is_some() {
         let span = TimeSpan::new(course.local_end?, answer);
-        return (span.length() >= MIN_WAIT).then(|| (span, busy(window, span)));
+        return (span.length() >= MIN_WAIT).then(|| (span, all_busy(window, span)));
     }
     let span = TimeSpan::new(course.read?.end, answer);
     let raft = window.threads_of(ThreadPool::Raft);
     let last = raft.iter().find_map(|tid| window.file_ops.of(tid).ended_by(span.end).next());
     let follows = |end| end <= span.start || is_handed_over(span.end - end, span.length());
-    last.is_none_or(|op| follows(op.end)).then(|| (span, busy(window, span)))
+    last.is_none_or(|op| follows(op.end)).then(|| (span, all_busy(window, span)))
+}
+
+fn all_busy(window: &Window, span: TimeSpan) -> Vec<CauseCandidate> {
+    busy(window, span, &mut TimeBudget::new(span))
 }

@@ -38,14 +38,16 @@ pub(crate) fn busy(course: &Breakdown<'_>, append: &FileOp, span: TimeSpan) -> V
         let deeper = operation::of_op_or_wait(window, &LockHold::without_after(window, op));
         merge_into(&mut found, of_other_append(course, pool, op, time).behind_any(deeper));
     }
+    if pool == ThreadPool::Raft {
+        for candidate in controller::busy(window, span, &mut free) {
+            merge_into(&mut found, candidate);
+        }
+        return found;
+    }
     // Before its own append it waited for that thread, and after that for any.
     let taker = (span.end <= append.start).then_some(append.tid);
     for piece in free.pieces(span) {
-        let candidates = match pool {
-            ThreadPool::Raft => controller::busy(window, piece),
-            _ => pool_busy(window, pool, taker, piece),
-        };
-        for candidate in candidates {
+        for candidate in pool_busy(window, pool, taker, piece) {
             merge_into(&mut found, candidate);
         }
     }

@@ -294,6 +294,14 @@ fn a_controller_on_the_cpu_is_busy_itself() {
     assert_eq!(cause(sampled("quorum-controll", 1_200)), [Cause::ControllerBusy]);
     assert_eq!(cause(sampled("quorum-controll", 1_030)), [Cause::Unobserved]);
     assert_eq!(cause(sampled("kafka-log-clean", 1_200)), [Cause::Unobserved]);
+    // It decides on a change before the raft thread, which has nothing to do until then, can append that.
+    let appended = |until| cause([sampled("quorum-controll", until), metadata(1_195, 1_197)].concat());
+    assert_eq!(appended(1_190), [Cause::ControllerBusy]);
+    assert_eq!(appended(1_030), [Cause::Unobserved]);
+    // What it decided before that is appended meanwhile, one sample from the other.
+    let sparse = sampled("quorum-controll", 1_190).into_iter().step_by(2);
+    let earlier = (1_010..1_190).step_by(12).flat_map(|at| metadata(at, at + 1));
+    assert_eq!(cause(sparse.chain(earlier).chain(metadata(1_195, 1_197)).collect()), [Cause::ControllerBusy]);
 }
 
 #[test]
