@@ -254,6 +254,11 @@ impl Window {
         self.samples.get(&tid).is_some_and(|samples| samples.show_work(span, unknown))
     }
 
+    /// The stretches near this one that samples of a pool's thread on a CPU stand for.
+    pub(crate) fn on_cpu(&self, tid: Tid, span: TimeSpan) -> impl Iterator<Item = TimeSpan> {
+        self.samples.get(&tid).into_iter().flat_map(move |samples| samples.on_cpu(span))
+    }
+
     /// Requests of the same connection that arrived before this one and were still unanswered at a moment, the one answered
     /// last first.
     pub(crate) fn ahead_of(&self, request: &Request, at: Nanos) -> impl Iterator<Item = &Arc<Request>> {

@@ -20,6 +20,7 @@ use crate::stages::produce::occupied_until;
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::LockHold;
 use crate::window::pools::ThreadPool;
+use crate::window::sockets::MIN_SAMPLES;
 use crate::window::{Window, connection_of};
 use crate::{joins, locks, stages};
 
@@ -128,8 +129,10 @@ pub(crate) fn pool_busy(
     let all = tids.len();
     tids.truncate(MAX_HANDLERS);
     // The first that was free is one too many.
-    let occupied = tids.iter().map(|&tid| Handler::of(window, tid, span)).take_while(|of| of.is_occupied);
-    let handlers: Vec<Handler> = occupied.collect();
+    let is_busy =
+        |of: &Handler| of.is_occupied || (pool == ThreadPool::Controller && of.is_never_idle(window, span));
+    let handlers: Vec<Handler> =
+        tids.iter().map(|&tid| Handler::of(window, tid, span)).take_while(is_busy).collect();
     if !handlers.is_empty() && handlers.len() == tids.len() {
         return of_all(pool, handlers, all, span);
     }
@@ -192,11 +195,15 @@ fn held_up(
     findings.into_iter().map(|root| themselves(root.time).behind(root)).collect()
 }
 
+/// A thread that was off a CPU for longer without wanting one may have been idle: `controller.quorum.append.linger.ms`.
+const MAX_IDLE: Nanos = Nanos::from_millis(25);
+
 /// What held up a thread in a stretch, and those that are followed on the way.
 type Explain = fn(&Window, Tid, TimeSpan, &mut Vec<Tid>) -> Vec<CauseCandidate>;
 
 /// One handler in a stretch.
 struct Handler {
+    tid: Tid,
     /// What is known to have held it up.
     findings: Vec<CauseCandidate>,
     /// Whether it was occupied for most of the stretch, for any reason.
@@ -223,7 +230,23 @@ impl Handler {
             left -= time;
             findings.extend(lock_chain::of_wait(window, &wait, time));
         }
-        Self { findings, is_occupied: is_occupied(window, tid, span, known, free) }
+        Self { tid, findings, is_occupied: is_occupied(window, tid, span, known, free) }
+    }
+
+    /// Whether it was never long off a CPU without wanting one, for most of a stretch in which it had work. For the thread of a
+    /// queue that it empties in order: it does not wait for work while a request is in there, so that it need not be sampled
+    /// as often as others.
+    fn is_never_idle(&self, window: &Window, span: TimeSpan) -> bool {
+        let waits = window.off_cpu.of(&self.tid).overlapping(span).filter(|wait| wait.preempted);
+        let mut seen: Vec<TimeSpan> = waits.map(Span::span).chain(window.on_cpu(self.tid, span)).collect();
+        seen.sort_unstable_by_key(|seen| seen.start);
+        let (mut idle, mut since) = (Nanos::ZERO, span.start);
+        for seen in seen.iter().copied().chain([TimeSpan::new(span.end, span.end)]) {
+            let gap = seen.start - since;
+            idle += if gap > MAX_IDLE { gap } else { Nanos::ZERO };
+            since = since.max(seen.end);
+        }
+        seen.len() >= MIN_SAMPLES && idle.0.saturating_mul(2) < span.length().0
     }
 }
 

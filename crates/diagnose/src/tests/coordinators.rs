@@ -5,6 +5,7 @@ use model::{
     Verdict,
 };
 
+use super::host::preempted;
 use super::stages::{numbered, read, us, write};
 use super::{JOURNAL_STACK, append, asked, commit, io, ms, off_cpu, op, request, run};
 
@@ -302,6 +303,15 @@ fn a_controller_on_the_cpu_is_busy_itself() {
     let sparse = sampled("quorum-controll", 1_190).into_iter().step_by(2);
     let earlier = (1_010..1_190).step_by(12).flat_map(|at| metadata(at, at + 1));
     assert_eq!(cause(sparse.chain(earlier).chain(metadata(1_195, 1_197)).collect()), [Cause::ControllerBusy]);
+    // A thread that wants a CPU again and again has work, also where samples seldom hit it.
+    let wanting = |until: i64, every: usize| {
+        let known = sampled("quorum-controll", 1_190).into_iter().take(1);
+        let waits = (1_005..until).step_by(every).map(|at| preempted(61, at, at + 2));
+        cause(known.chain(waits).chain(metadata(1_195, 1_197)).collect())
+    };
+    assert_eq!(wanting(1_190, 20), [Cause::ControllerBusy]);
+    assert_eq!(wanting(1_190, 60), [Cause::Unobserved]);
+    assert_eq!(wanting(1_060, 20), [Cause::Unobserved]);
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn the_jvms_pause_and_the_wait_for_a_cpu_are_longer_by_the_pause_in_them() {
 }
 
 /// A handler without a CPU.
-fn preempted(tid: u32, start: i64, end: i64) -> Event {
+pub(super) fn preempted(tid: u32, start: i64, end: i64) -> Event {
     let Event::OffCpu(interval) = off_cpu(tid, ms(start), ms(end), "") else { unreachable!() };
     Event::OffCpu(Box::new(OffCpu { preempted: true, ..*interval }))
 }
