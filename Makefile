@@ -15,7 +15,8 @@
 #   make faults  injects causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again);
 #                `make faults-short` injects a dozen of them once each, on three brokers: part of `make test`;
-#                `make faults-guest` those that only a hypervisor can, in a virtual machine
+#                `make faults-guest` those that only a hypervisor can, in a virtual machine; `make accuracy` has README and the
+#                page on accuracy quote the last whole run
 #   make fs      the same broker and load on one file system after the other, 15 minutes on an otherwise idle machine
 #                (root; target/fs keeps recordings and results, and what is there is not done again; FRESH=1 drops it)
 #   make tune    one change after the other for a broker's throughput; likewise, 20 minutes, target/tune;
@@ -53,7 +54,7 @@ endif
 # Of vmtest; `make test` takes the first.
 KERNELS ?= 6.1 6.12
 
-.PHONY: docs manual deb quick test-long live-long demo faults faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
+.PHONY: accuracy docs manual deb quick test-long live-long demo faults faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -94,7 +95,7 @@ latency: setup-test
 	target/release/latency
 
 # Fails where a target is missed. On an otherwise idle machine: what others slow is slow for another reason.
-# Ends with what README shows.
+# Ends with the table that the page on accuracy shows.
 SEEDS ?= 10
 SEED ?= 1
 ONLY ?=
@@ -102,6 +103,11 @@ faults: setup-faults
 	$(CARGO) build --release -p brokerscope -p lab
 	target/release/brokerscope-lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY)); \
 		reached=$$?; echo; cat target/faults/matrix.md; exit $$reached
+
+# README and the page on accuracy quote the last whole run of `make faults`.
+accuracy:
+	cp target/faults/accuracy.json docs/explanation/accuracy.json
+	BLESS=1 $(OF_WORKSPACE) --quiet --lib faults::accuracy
 
 # What only a hypervisor can do to a broker, in a guest without KVM: the broker takes a minute to start.
 GUEST_FAULTS ?= steal

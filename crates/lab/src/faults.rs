@@ -4,6 +4,7 @@
 //! Each fault has a broker and its own recording; in it, it is injected once for every seed, with numbers drawn
 //! from that seed. It knows nothing of how brokerscope reaches its verdicts: it runs `record` and `explain`.
 
+mod accuracy;
 mod broker;
 mod coordinators;
 mod disk;
@@ -55,7 +56,7 @@ const SHORT: [&str; 12] = [
 ];
 
 /// Every fault, in the order of the matrix.
-const ALL: [&Fault; 35] = [
+const ALL: [&Fault; 36] = [
     &disk::JOURNAL_STALL,
     &disk::BLOCKED_BY_NEIGHBOUR,
     &disk::SLOW_DEVICE,
@@ -68,6 +69,7 @@ const ALL: [&Fault; 35] = [
     &coordinators::OFFSETS_STALL,
     &coordinators::REBALANCE,
     &coordinators::CONTROLLER_STALL,
+    &coordinators::METADATA_STORM,
     &broker::HANDLERS_BUSY,
     &broker::NETWORK_THREADS_BUSY,
     &network::FOLLOWER_DELAY,

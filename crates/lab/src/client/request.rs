@@ -91,26 +91,13 @@ impl Request {
 
     /// Makes a topic.
     pub fn create_topic(topic: &Topic) -> Self {
-        let brokers: Vec<BrokerId> = topic.brokers.iter().map(|&broker| BrokerId(broker as i32)).collect();
-        let assignment = |partition| {
-            let assignment = CreatableReplicaAssignment::default().with_partition_index(partition as i32);
-            assignment.with_broker_ids(brokers.clone())
-        };
-        let config = |(name, value): &(String, String)| {
-            CreatableTopicConfig::default().with_name(text(name)).with_value(Some(text(value)))
-        };
-        let made = CreatableTopic::default()
-            .with_name(topic_name(&topic.name))
-            .with_configs(topic.configs.iter().map(config).collect());
-        let made = if brokers.is_empty() {
-            made.with_num_partitions(topic.partitions as i32).with_replication_factor(1)
-        } else {
-            // Both numbers follow from the assignment then (CreateTopicsRequest.json).
-            made.with_num_partitions(-1)
-                .with_replication_factor(-1)
-                .with_assignments((0..topic.partitions).map(assignment).collect())
-        };
-        let request = CreateTopicsRequest::default().with_topics(vec![made]).with_timeout_ms(TIMEOUT_MS);
+        Self::create_topics(std::slice::from_ref(topic))
+    }
+
+    /// Makes topics, all at once.
+    pub fn create_topics(topics: &[Topic]) -> Self {
+        let made = topics.iter().map(creatable).collect();
+        let request = CreateTopicsRequest::default().with_topics(made).with_timeout_ms(TIMEOUT_MS);
         Self::new(ApiKey::CreateTopics, 2, &request)
     }
 
@@ -291,6 +278,27 @@ fn offset_after(mut records: &[u8]) -> Option<i64> {
         records = rest;
     }
     next
+}
+
+fn creatable(topic: &Topic) -> CreatableTopic {
+    let brokers: Vec<BrokerId> = topic.brokers.iter().map(|&broker| BrokerId(broker as i32)).collect();
+    let assignment = |partition| {
+        let assignment = CreatableReplicaAssignment::default().with_partition_index(partition as i32);
+        assignment.with_broker_ids(brokers.clone())
+    };
+    let config = |(name, value): &(String, String)| {
+        CreatableTopicConfig::default().with_name(text(name)).with_value(Some(text(value)))
+    };
+    let made = CreatableTopic::default()
+        .with_name(topic_name(&topic.name))
+        .with_configs(topic.configs.iter().map(config).collect());
+    if brokers.is_empty() {
+        return made.with_num_partitions(topic.partitions as i32).with_replication_factor(1);
+    }
+    // Both numbers follow from the assignment then (CreateTopicsRequest.json).
+    made.with_num_partitions(-1)
+        .with_replication_factor(-1)
+        .with_assignments((0..topic.partitions).map(assignment).collect())
 }
 
 fn text(value: &str) -> StrBytes {

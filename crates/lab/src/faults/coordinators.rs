@@ -101,6 +101,48 @@ fn make_topics(mut maker: Connection, prefix: &str, over: &AtomicBool, slow: Dur
     Ok(count)
 }
 
+/// Clients make two thousand topics at once, and another makes one at a time beside them.
+///
+/// Truth: `controller-busy` anywhere in the chain of who makes topics: one thread of the controller decides on all changes, one
+/// after the other. What it does for the many is what they wait for, and why the other waits. Its raft thread lets changes
+/// gather for 25 ms by default, which nothing shows; here it waits for 1 ms. Producers are not judged: the
+/// broker opens the new partitions' logs on the same processors.
+pub(super) const METADATA_STORM: Fault = Fault {
+    name: "metadata-storm",
+    story: "clients make two thousand topics at once",
+    properties: &[("controller.quorum.append.linger.ms", "1")],
+    load: |rng| Traffic { producers: 2, per_second: 10, ..standard_load(rng) },
+    // `record` samples a CPU 49 times a second: less than that is seen by chance.
+    threshold_ms: (100, 150),
+    truths: || {
+        let of = |api: &&str| Truth::of(&["controller-busy"]).through(&["controller-busy"]).api(api);
+        ["CREATE_TOPICS", "ENVELOPE"].iter().map(of).collect()
+    },
+    inject: |window| {
+        let OpenWindow { bed, rng, threshold_ms, start_ns, .. } = window;
+        let clients = rng.usize(4..=10);
+        let (maker, prefix) = (bed.connect("topic-maker")?, format!("made-{start_ns}"));
+        let slow = Duration::from_millis(*threshold_ms);
+        let making =
+            Background::start("who makes topics", move |over| make_topics(maker, &prefix, over, slow));
+        let names = (0..STORM_TOPICS).map(|number| format!("storm-{start_ns}-{number}"));
+        let topics: Vec<Topic> =
+            names.map(|name| Topic { name, partitions: 1, ..Topic::default() }).collect();
+        let mut storm = Vec::new();
+        for topics in topics.chunks(STORM_TOPICS.div_ceil(clients)) {
+            let mut client = bed.connect("topic-storm")?;
+            client.send(&Request::create_topics(topics))?;
+            storm.push(client);
+        }
+        storm.iter_mut().try_for_each(|client| client.receive().map(drop))?;
+        let slow = making.stop()??;
+        window.parameters = format!("{STORM_TOPICS} topics by {clients} clients");
+        Ok(Proof::Counted(slow, "topics that took long to make"))
+    },
+    ..Fault::DEFAULT
+};
+const STORM_TOPICS: usize = 2_000;
+
 /// Groups of one member rebalance again and again while writes into ext4's journal take long.
 ///
 /// Truth: `journal-commit` for every slow `SyncGroup`: the leader's waits for the append of the assignment. What members wait for

@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::accuracy::{ACCURACY, Accuracy};
 use super::result::{Bounds, FaultResult, Target, is_quiet, targets};
 use super::score::{Score, UNOBSERVED, percent};
 use crate::error::Result;
@@ -43,19 +46,32 @@ pub(super) struct Matrix<'a> {
 }
 
 /// What was injected by one fault, for one kind of its requests.
-struct Row {
-    fault: String,
-    injected: String,
-    /// Named as injected, observed, and wrong or not at all.
-    judged: [u64; 3],
-    /// By column.
-    counts: Vec<u64>,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Row {
+    pub(super) fault: String,
+    pub(super) injected: String,
+    /// How many requests.
+    pub(super) requests: u64,
+    pub(super) judged: JudgementCounts,
+    /// How many were given which cause.
+    named: BTreeMap<String, u64>,
+}
+
+/// How many verdicts were worth what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct JudgementCounts {
+    /// Named what was injected.
+    pub(super) injected: u64,
+    /// Named what was observed independently.
+    pub(super) observed: u64,
+    /// Named something else, or nothing.
+    pub(super) wrong: u64,
 }
 
 impl<'a> Matrix<'a> {
     pub(super) fn of(results: &'a [FaultResult], bounds: Bounds) -> Self {
         let columns = columns(results);
-        let rows = results.iter().flat_map(|result| rows(result, &columns)).collect();
+        let rows = results.iter().flat_map(rows).collect();
         Self { results, rows, columns, targets: targets(results, bounds) }
     }
 
@@ -72,14 +88,28 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Writes all forms into a directory.
+    /// Writes all forms into a directory, and what the documents quote.
     pub(super) fn keep(&self, directory: &Path) -> Result<()> {
+        files::write_json(&directory.join(ACCURACY), &self.accuracy())?;
         for (name, form) in
             [("matrix.txt", Form::Table), ("matrix.json", Form::Json), ("matrix.md", Form::Markdown)]
         {
             files::write(&directory.join(name), self.printed(form))?;
         }
         Ok(())
+    }
+
+    fn accuracy(&self) -> Accuracy {
+        let first = self.results.first();
+        let begun_ns = first.and_then(|result| result.windows.first()).map_or(0, |window| window.start_ns);
+        let begun = Timestamp::from_nanosecond(begun_ns.into()).unwrap_or_default();
+        Accuracy {
+            date: begun.strftime("%Y-%m-%d").to_string(),
+            seed: first.map_or(0, |result| result.seed),
+            seeds: first.map_or(0, |result| result.seeds),
+            matrix: self.rows.clone(),
+            targets: self.targets.clone(),
+        }
     }
 
     /// Columns have letters: their names would make it wider than any terminal.
@@ -100,9 +130,11 @@ impl<'a> Matrix<'a> {
         }
         text.push('\n');
         for row in &self.rows {
-            let whole = row.requests();
+            let whole = row.requests;
             let _ = write!(text, "{:fault$}  {:injected$}  {whole:>8}", row.fault, row.injected);
-            for &count in row.judged.iter().chain(&row.counts) {
+            let JudgementCounts { injected, observed, wrong } = row.judged;
+            let named = self.columns.iter().map(|cause| row.named.get(cause).copied().unwrap_or(0));
+            for count in [injected, observed, wrong].into_iter().chain(named) {
                 let cell = if count == 0 { "·".to_owned() } else { format!("{:.1}", percent(count, whole)) };
                 let _ = write!(text, "{cell:>7}");
             }
@@ -143,27 +175,8 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// A list for each row, the most often named first: so many columns are too many for a page.
     fn markdown(&self) -> String {
-        let mut text = String::from(
-            "| fault | injected | slow requests | right: injected, % | right: observed, % | wrong or none, % | named, % |\n\
-             |---|---|--:|--:|--:|--:|---|\n",
-        );
-        for row in &self.rows {
-            let mut named: Vec<(u64, &String)> = row.counts.iter().copied().zip(&self.columns).collect();
-            named.retain(|(count, _)| *count > 0);
-            named.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-            let share =
-                |(count, cause): &(u64, &String)| format!("{cause} {:.1}", percent(*count, row.requests()));
-            let named: Vec<String> = named.iter().map(share).collect();
-            let (whole, named) = (row.requests(), named.join(", "));
-            let [injected, observed, wrong] = row.judged.map(|count| format!("{:.1}", percent(count, whole)));
-            let _ = writeln!(
-                text,
-                "| {} | {} | {whole} | {injected} | {observed} | {wrong} | {named} |",
-                row.fault, row.injected
-            );
-        }
+        let mut text = markdown_table(&self.rows);
         let _ = writeln!(text, "\n{JUDGED}\n");
         for Target { what, found, reached } in &self.targets {
             let _ = writeln!(text, "- {}: {what}: {found}", if *reached { "reached" } else { "**missed**" });
@@ -172,19 +185,7 @@ impl<'a> Matrix<'a> {
     }
 
     fn json(&self) -> serde_json::Value {
-        let rows = self.rows.iter().map(|row| {
-            let named: serde_json::Map<String, serde_json::Value> =
-                self.columns.iter().cloned().zip(row.counts.iter().map(|&count| count.into())).collect();
-            let [injected, observed, wrong] = row.judged;
-            json!({
-                "fault": row.fault,
-                "injected": row.injected,
-                "requests": row.requests(),
-                "judged": {"injected": injected, "observed": observed, "wrong": wrong},
-                "named": named,
-            })
-        });
-        json!({"matrix": rows.collect::<Vec<_>>(), "targets": self.targets, "faults": self.results})
+        json!({"matrix": self.rows, "targets": self.targets, "faults": self.results})
     }
 
     fn letters(&self) -> impl Iterator<Item = String> {
@@ -196,10 +197,25 @@ impl<'a> Matrix<'a> {
     }
 }
 
-impl Row {
-    fn requests(&self) -> u64 {
-        self.counts.iter().sum()
+/// A list for each row, the most often named first: so many columns are too many for a page.
+pub(super) fn markdown_table(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| fault | injected | slow requests | right: injected, % | right: observed, % | wrong or none, % | named, % |\n\
+         |---|---|--:|--:|--:|--:|---|\n",
+    );
+    for Row { fault, injected, requests, judged, named } in rows {
+        let mut named: Vec<_> = named.iter().collect();
+        named.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let share = |(cause, count): &(&String, &u64)| format!("{cause} {:.1}", percent(**count, *requests));
+        let named = named.iter().map(share).collect::<Vec<_>>().join(", ");
+        let JudgementCounts { injected: right, observed, wrong } = *judged;
+        let [right, observed, wrong] = [right, observed, wrong].map(|count| percent(count, *requests));
+        let _ = writeln!(
+            text,
+            "| {fault} | {injected} | {requests} | {right:.1} | {observed:.1} | {wrong:.1} | {named} |"
+        );
     }
+    text
 }
 
 /// What was injected, in the faults' order; then what else was named; unobserved last.
@@ -221,30 +237,39 @@ fn columns(results: &[FaultResult]) -> Vec<String> {
     columns
 }
 
-fn rows(result: &FaultResult, columns: &[String]) -> Vec<Row> {
+fn rows(result: &FaultResult) -> Vec<Row> {
     let Some(score) = &result.score else { return Vec::new() };
-    let row = |injected: &str, judged, count: &dyn Fn(&String) -> u64| Row {
+    let row = |injected: &str, judged, named: BTreeMap<String, u64>| Row {
         fault: result.fault.clone(),
         injected: injected.to_owned(),
+        requests: named.values().sum(),
         judged,
-        counts: columns.iter().map(count).collect(),
+        named,
     };
-    let of = |counts: &BTreeMap<String, u64>, name: &String| counts.get(name).copied().unwrap_or(0);
     if is_quiet(result) {
         // Who is given no cause where nothing was injected is judged rightly.
-        let judged = [score.unexplained, score.observed_outside_count(), score.spurious_count()];
-        let count = |cause: &String| {
-            let unexplained = if cause == UNOBSERVED { score.unexplained } else { 0 };
-            of(&score.spurious, cause) + of(&score.observed_outside, cause) + unexplained
+        let judged = JudgementCounts {
+            injected: score.unexplained,
+            observed: score.observed_outside_count(),
+            wrong: score.spurious_count(),
         };
-        return vec![row("nothing", judged, &count)];
+        let unexplained = (UNOBSERVED.to_owned(), score.unexplained);
+        let mut named = BTreeMap::new();
+        for (cause, count) in
+            score.spurious.clone().into_iter().chain(score.observed_outside.clone()).chain([unexplained])
+        {
+            *named.entry(cause).or_default() += count;
+        }
+        named.retain(|_, count| *count > 0);
+        return vec![row("nothing", judged, named)];
     }
+    let of = |counts: &BTreeMap<String, u64>, name: &String| counts.get(name).copied().unwrap_or(0);
     let named = score.named.iter();
     named
         .map(|(injected, named)| {
             let (observed, wrong) = (of(&score.observed, injected), of(&score.wrong, injected));
             let right = named.values().sum::<u64>().saturating_sub(observed + wrong);
-            row(injected, [right, observed, wrong], &|cause| of(named, cause))
+            row(injected, JudgementCounts { injected: right, observed, wrong }, named.clone())
         })
         .collect()
 }
@@ -317,9 +342,10 @@ mod tests {
         score.spurious.insert("run-queue".to_owned(), 1);
         let results = [observed, quiet];
         let matrix = Matrix::of(&results, Bounds::WANTED);
-        let judged: Vec<[u64; 3]> = matrix.rows.iter().map(|row| row.judged).collect();
-        assert_eq!(judged, [[3, 1, 0], [2, 1, 1]]);
-        assert_eq!(matrix.rows[1].requests(), 4);
+        let judged = |injected, observed, wrong| JudgementCounts { injected, observed, wrong };
+        assert_eq!(matrix.rows[0].judged, judged(3, 1, 0));
+        assert_eq!(matrix.rows[1].judged, judged(2, 1, 1));
+        assert_eq!(matrix.rows[1].requests, 4);
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Bounds {
 }
 
 /// A target, as far as it is known.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Target {
     /// What it asks for.
     pub(super) what: String,

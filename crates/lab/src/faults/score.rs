@@ -279,6 +279,8 @@ impl Window {
 const PILED_UP_NS: i64 = 250_000_000;
 /// Pauses of the JVM, as brokerscope names them.
 const PAUSES: [&str; 2] = ["gc-pause", "safepoint"];
+/// A wait behind an earlier request of the connection.
+const HEAD_OF_LINE: &str = "head-of-line";
 
 /// What it is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,8 +309,11 @@ impl Verdict {
 
     /// Whether it names nothing although a thread of the request was seen off the CPU for half of its latency.
     fn is_unobserved_wait(&self) -> bool {
+        let Request { arrival_ns, end_ns, .. } = self.request;
         let waits = self.evidence.iter().filter(|seen| seen.kind == OFF_CPU);
-        let waited: i64 = waits.map(|seen| seen.end_ns.saturating_sub(seen.start_ns)).sum();
+        // A handler may wait on when its request is answered.
+        let within = |seen: &Evidence| seen.end_ns.min(end_ns).saturating_sub(seen.start_ns.max(arrival_ns));
+        let waited: i64 = waits.map(within).filter(|waited| *waited > 0).sum();
         self.cause == UNOBSERVED && waited.saturating_mul(2) >= self.latency_ns()
     }
 
@@ -346,9 +351,26 @@ impl Verdict {
         of.is_empty() || self.why_not.iter().flatten().any(|doubt| doubt.what.contains(of))
     }
 
-    /// Whether was observed independently what it names for at least half of its time.
+    /// Whether was observed independently what it names for at least half of its time. One that arrived in a pause of the JVM
+    /// behind another on its connection was held up by what went before as well: the one ahead waited for all of the pause.
     fn is_observed(&self, observed: &[Observation]) -> bool {
-        self.observed_ns(observed, 0).saturating_mul(2) >= self.latency_ns()
+        let before_ns = if self.is_behind_a_pause() { self.paused_before_ns(observed) } else { 0 };
+        self.observed_ns(observed, before_ns).saturating_mul(2) >= self.latency_ns()
+    }
+
+    fn is_behind_a_pause(&self) -> bool {
+        PAUSES.contains(&self.cause.as_str()) && self.chain.iter().any(|link| link == HEAD_OF_LINE)
+    }
+
+    /// How long the JVM had been paused when it arrived.
+    fn paused_before_ns(&self, observed: &[Observation]) -> i64 {
+        let arrival_ns = self.request.arrival_ns;
+        let is_in = |seen: &&Observation| {
+            seen.start_ns < arrival_ns
+                && arrival_ns < seen.end_ns
+                && seen.truth.allows(&self.cause, &self.chain)
+        };
+        observed.iter().filter(is_in).map(|seen| arrival_ns - seen.start_ns).max().unwrap_or_default()
     }
 
     fn names_unobserved_pause(&self, observed: &[Observation]) -> bool {
@@ -555,6 +577,16 @@ mod verdict_tests {
     }
 
     #[test]
+    fn only_the_part_of_a_wait_that_lies_in_a_request_counts() {
+        let waited =
+            |start, end| Evidence { kind: OFF_CPU.to_owned(), start_ns: start * MS, end_ns: end * MS };
+        let verdict = |waits| Verdict { evidence: waits, ..said("unobserved", 0, 100) };
+        assert!(verdict(vec![waited(10, 40), waited(80, 100)]).is_unobserved_wait());
+        assert!(!verdict(vec![waited(60, 200)]).is_unobserved_wait(), "most of it after the answer");
+        assert!(!verdict(vec![waited(-100, 40), waited(150, 200)]).is_unobserved_wait());
+    }
+
+    #[test]
     fn unobserved_only_what_was_injected_is_right() {
         assert_eq!(worth("journal-commit", &[]), Judgement::Injected);
         assert_eq!(worth("slow-device", &[]), Judgement::Wrong);
@@ -631,5 +663,19 @@ mod verdict_tests {
         assert!(said("gc-pause", 0, 100).is_observed(&observed));
         assert!(!said("run-queue", 0, 100).is_observed(&observed));
         assert!(!said("gc-pause", 80, 180).is_observed(&observed));
+    }
+
+    #[test]
+    fn who_arrives_in_a_pause_behind_another_is_held_up_by_all_of_it() {
+        let observed = collection(-60, 40, 0);
+        let behind = |start, end| {
+            let alone = said("gc-pause", start, end);
+            Verdict { chain: vec![HEAD_OF_LINE.to_owned(), "gc-pause".to_owned()], ..alone }
+        };
+        assert!(!said("gc-pause", 0, 100).is_observed(&observed));
+        assert!(behind(0, 100).is_observed(&observed));
+        assert!(!behind(0, 250).is_observed(&observed), "less than half");
+        assert!(!behind(41, 100).is_observed(&observed), "after it");
+        assert!(!behind(-200, 200).is_observed(&observed), "it arrived before");
     }
 }

@@ -1,0 +1,181 @@
+//! What a run of the whole matrix showed, as the repository keeps it: README and the page on accuracy quote it.
+
+use serde::{Deserialize, Serialize};
+
+use super::matrix::Row;
+use super::result::Target;
+
+/// Its name in a run's directory.
+pub(super) const ACCURACY: &str = "accuracy.json";
+
+/// A run of the matrix.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Accuracy {
+    /// The day on which it began, UTC.
+    pub(super) date: String,
+    /// The first seed.
+    pub(super) seed: u64,
+    /// How many windows of each fault.
+    pub(super) seeds: u32,
+    pub(super) matrix: Vec<Row>,
+    pub(super) targets: Vec<Target>,
+}
+
+/// The documents are what the kept run says; `BLESS=1` makes them so.
+#[cfg(test)]
+mod documents {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    use crate::faults::ALL;
+    use crate::faults::matrix::markdown_table;
+    use crate::faults::score::percent;
+
+    const PAGE: &str = "docs/explanation/accuracy.md";
+
+    fn project(path: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+    }
+
+    fn kept() -> Accuracy {
+        let text = fs::read_to_string(project("docs/explanation/accuracy.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// A part of a page, between comments, is this text.
+    fn hold_part(page: &str, text: &str) {
+        let written = fs::read_to_string(project(page)).unwrap();
+        let begin = format!("<!-- begin: {ACCURACY} -->\n");
+        let (before, rest) = written.split_once(&begin).unwrap();
+        let (_, after) = rest.split_once("<!-- end -->").unwrap();
+        let held = [before, &begin, "\n", text, "\n<!-- end -->", after].concat();
+        if std::env::var_os("BLESS").is_some() {
+            fs::write(project(page), &held).unwrap();
+        }
+        let written = fs::read_to_string(project(page)).unwrap();
+        assert!(written == held, "{page} is not what the kept run says: make accuracy");
+    }
+
+    /// Every cause that brokerscope names, as its own reference lists them.
+    fn causes() -> BTreeSet<String> {
+        let text = fs::read_to_string(project("docs/reference/causes.md")).unwrap();
+        let headings = text.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
+        headings.map(str::to_owned).collect()
+    }
+
+    impl Accuracy {
+        /// Right ones and all, over the windows of faults.
+        fn of_faults(&self) -> (u64, u64) {
+            let rows = || self.rows_of_faults();
+            (rows().map(|row| row.requests - row.judged.wrong).sum(), rows().map(|row| row.requests).sum())
+        }
+
+        fn rows_of_faults(&self) -> impl Iterator<Item = &Row> {
+            self.matrix.iter().filter(|row| row.injected != "nothing")
+        }
+
+        fn faults(&self) -> BTreeSet<&str> {
+            self.rows_of_faults().map(|row| row.fault.as_str()).collect()
+        }
+
+        /// The causes that are injected; `unobserved` is none.
+        fn injected(&self) -> BTreeSet<&str> {
+            let known = causes();
+            let rows = self.rows_of_faults().map(|row| row.injected.as_str());
+            rows.filter(|injected| known.contains(*injected)).collect()
+        }
+
+        fn missed(&self) -> Vec<&Target> {
+            self.targets.iter().filter(|target| !target.reached).collect()
+        }
+
+        /// What README says.
+        fn in_short(&self) -> String {
+            let (right, all) = self.of_faults();
+            let missed = match self.missed().len() {
+                0 => "No target was missed.".to_owned(),
+                1 => "One target was missed.".to_owned(),
+                count => format!("{count} targets were missed."),
+            };
+            format!(
+                "- {} of {} slow requests of {} injected faults ({:.2} %) got the right cause: the injected one, or one behind\n  \
+                 it in the same chain. They cover {} of the {} causes. {missed}\n",
+                grouped(right),
+                grouped(all),
+                self.faults().len(),
+                percent(right, all),
+                self.injected().len(),
+                causes().len(),
+            )
+        }
+
+        /// What the page says.
+        fn in_full(&self) -> String {
+            let Self { date, seed, seeds, .. } = self;
+            let (right, all) = self.of_faults();
+            let missed: Vec<String> = self
+                .missed()
+                .iter()
+                .map(|missed| format!("- Missed: {}: {}\n", missed.what, missed.found))
+                .collect();
+            let missed =
+                if missed.is_empty() { "- No target was missed.\n".to_owned() } else { missed.concat() };
+            let injected = self.injected();
+            let others: Vec<String> = causes()
+                .iter()
+                .filter(|cause| !injected.contains(cause.as_str()))
+                .map(|cause| format!("`{cause}`"))
+                .collect();
+            format!(
+                "The run of {date} with `SEEDS={seeds} SEED={seed}`: {} of {} slow requests of injected faults \
+                 ({:.2} %) were right.\n\n{missed}\n{}\nNo fault injects {}: the table measures these only as links of chains.\n",
+                grouped(right),
+                grouped(all),
+                percent(right, all),
+                markdown_table(&self.matrix),
+                others.join(", "),
+            )
+        }
+    }
+
+    /// With commas between thousands.
+    fn grouped(number: u64) -> String {
+        let digits = number.to_string();
+        let first = digits.len() % 3;
+        let mut text = String::new();
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && at % 3 == first {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        text
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        for (number, text) in
+            [(0, "0"), (999, "999"), (1_000, "1,000"), (13_534, "13,534"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn the_documents_quote_the_kept_run() {
+        let kept = kept();
+        hold_part("README.md", &kept.in_short());
+        hold_part(PAGE, &kept.in_full());
+    }
+
+    #[test]
+    fn the_kept_run_is_of_every_fault_that_this_machine_can_have() {
+        let kept = kept();
+        let ran: BTreeSet<&str> = kept.matrix.iter().map(|row| row.fault.as_str()).collect();
+        let has: BTreeSet<&str> =
+            ALL.iter().filter(|fault| !fault.guest_only).map(|fault| fault.name).collect();
+        assert_eq!(ran, has);
+    }
+}
