@@ -53,9 +53,7 @@ impl FileSystem {
     }
 
     fn on(image: PathBuf, directory: TempDir, making: Making<'_>) -> Self {
-        // SAFETY: the call takes a number only.
-        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0, "{}", io::Error::last_os_error());
-        run(Command::new("mount").args(["--make-rprivate", "/"]));
+        unshare_mounts();
         let mount = directory.path().join("mount");
         fs::create_dir(&mount).unwrap();
         let Making { kind, arguments, bytes, options } = making;
@@ -95,6 +93,13 @@ impl FileSystem {
         let (major, minor) = self.device();
         PathBuf::from(format!("/sys/class/bdi/{major}:{minor}"))
     }
+}
+
+/// From now on what this thread mounts is its own, and goes with it.
+pub(crate) fn unshare_mounts() {
+    // SAFETY: the call takes a number only.
+    assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0, "{}", io::Error::last_os_error());
+    run(Command::new("mount").args(["--make-rprivate", "/"]));
 }
 
 impl Drop for FileSystem {
