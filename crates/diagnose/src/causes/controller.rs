@@ -31,7 +31,7 @@ causes! {
 
     ControllerBusy: Queue in Threads {
         event: "a busy controller",
-        needs: "what held up the controller's raft thread, or kept its event thread on a CPU, for most of the wait for the append that has the request's record, or after it; without such an append the answer must follow at once; never exact",
+        needs: "what held up the controller's raft thread, or kept its event thread on a CPU or waiting for one, for most of the wait for the append that has the request's record, or after it; without such an append the answer must follow at once; never exact",
         root_evidence: &[EvidenceKind::Request, EvidenceKind::FileOp],
         advice: &[
             "the controller serves one change of the cluster's metadata after the other: first remove what kept it busy (the evidence names it); then make fewer changes at once, such as topics and partitions in large numbers",
