@@ -206,13 +206,14 @@ pub(super) fn markdown_table(rows: &[Row]) -> String {
     for Row { fault, injected, requests, judged, named } in rows {
         let mut named: Vec<_> = named.iter().collect();
         named.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let share = |(cause, count): &(&String, &u64)| format!("{cause} {:.1}", percent(**count, *requests));
+        let share =
+            |(cause, count): &(&String, &u64)| format!("`{cause}` {:.1}", percent(**count, *requests));
         let named = named.iter().map(share).collect::<Vec<_>>().join(", ");
         let JudgementCounts { injected: right, observed, wrong } = *judged;
         let [right, observed, wrong] = [right, observed, wrong].map(|count| percent(count, *requests));
         let _ = writeln!(
             text,
-            "| {fault} | {injected} | {requests} | {right:.1} | {observed:.1} | {wrong:.1} | {named} |"
+            "| `{fault}` | `{injected}` | {requests} | {right:.1} | {observed:.1} | {wrong:.1} | {named} |"
         );
     }
     text
@@ -319,7 +320,7 @@ mod tests {
         let markdown = matrix.printed(Form::Markdown);
         assert!(
             markdown.contains(
-                "| stall | journal-commit | 4 | 75.0 | 0.0 | 25.0 | journal-commit 75.0, unobserved 25.0 |\n"
+                "| `stall` | `journal-commit` | 4 | 75.0 | 0.0 | 25.0 | `journal-commit` 75.0, `unobserved` 25.0 |\n"
             ),
             "{markdown}"
         );
