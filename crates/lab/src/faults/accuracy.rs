@@ -138,7 +138,8 @@ mod documents {
                 .collect();
             format!(
                 "The run of {date} with `SEEDS={seeds} SEED={seed}`: {} of {} slow requests of injected faults \
-                 ({:.2} %) were right. Faults that it did not have: {}.\n\n{missed}\n{}\nNo fault injects {}: the table measures these only as links of chains.\n",
+                 ({:.2} %) were right. Faults that it did not have: {}.\n\n{missed}\n{}\nNone of its faults injects \
+                 {}: the table measures these only as links of chains.\n",
                 grouped(right),
                 grouped(all),
                 percent(right, all),

@@ -105,8 +105,8 @@ fn make_topics(mut maker: Connection, prefix: &str, over: &AtomicBool, slow: Dur
 ///
 /// Truth: `controller-busy` anywhere in the chain of who makes topics: one thread of the controller decides on all changes, one
 /// after the other. What it does for the many is what they wait for, and why the other waits. Its raft thread lets changes
-/// gather for 25 ms by default, which nothing shows; here it waits for 1 ms. Producers are not judged: the
-/// broker opens the new partitions' logs on the same processors.
+/// gather for 25 ms by default, which nothing shows; here it waits for 1 ms. Producers are not judged: the broker opens the new
+/// partitions' logs on the same processors.
 pub(super) const METADATA_STORM: Fault = Fault {
     name: "metadata-storm",
     story: "clients make two thousand topics at once",
