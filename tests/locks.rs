@@ -20,8 +20,8 @@ use e2e::table::{Row, rows};
 use e2e::traffic::directory;
 use serde_json::Value;
 
-/// Long enough for three commits, of which the first may come before everything is attached: ext4 commits every five seconds.
-const SECONDS: &str = "19";
+/// Long enough for four commits, of which two may come before everything is attached: ext4 commits every five seconds.
+const SECONDS: &str = "23";
 /// Set to 1 where a newer JDK is there.
 const MUST: &str = "BROKERSCOPE_NEWER_JDK";
 const HANDLER: &str = "data-plane-kafka-request-handler-";
@@ -133,14 +133,16 @@ fn assert_rows(recording: &Path) {
     assert!(of_logs.len() >= 3, "the JVM reported waits for logs: {rows:#?}");
     for row in &of_logs {
         assert!(row["thread"].as_str().unwrap().starts_with(HANDLER), "{row}");
-        assert!(row["holder"].as_str().unwrap().starts_with(HANDLER), "{row}");
+        // Now and then Kafka's scheduler has it, which removes old segments.
+        assert!(row["holder"].as_str().is_some_and(|holder| !holder.is_empty()), "{row}");
         assert_ne!(row["tid"], row["holder_tid"], "nobody waits for itself: {row}");
         let stack = row["stack"].as_str().unwrap();
         assert!(IN_LOG.iter().any(|method| stack.contains(method)), "{row}");
     }
     let stalled = of_logs.iter().filter(|row| {
         let op = &row["holder_op"];
-        op["tid"] == row["holder_tid"]
+        row["holder"].as_str().is_some_and(|holder| holder.starts_with(HANDLER))
+            && op["tid"] == row["holder_tid"]
             && op["op"] == "write"
             && (&op["topic"], &op["partition"]) == (&row["topic"], &row["partition"])
             && op["reasons"]["journal-commit"].as_i64().is_some_and(|time| time > 0)
@@ -150,7 +152,7 @@ fn assert_rows(recording: &Path) {
 
 /// What `locks` inferred while the broker ran, without the JVM: the waits that the JVM reported in the recording. Only the long
 /// ones: where threads wait for a processor too, appends follow each other as if one had waited for the other. And only those
-/// within the recording: either of the two may have begun later, and ended later.
+/// while the recorder watched with all that it has: either of the two may have begun later, and ended later.
 fn assert_inferred(recording: &Path, site: &Path) {
     let lines = fs::read_to_string(site.join(LIVE)).unwrap();
     let live: Vec<Value> =
@@ -177,9 +179,10 @@ fn assert_inferred(recording: &Path, site: &Path) {
     assert!(live.iter().all(|row| !row["topic"].is_null() && row["tid"] != row["holder_tid"]), "{live:#?}");
     let manifest = fs::read_to_string(recording.join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    // The JVM reports no wait that began before its flight recorder did; where threads wait for a processor that takes seconds.
+    let from = manifest["broker"]["processes"][0]["watched_ns"].as_i64().unwrap();
     let watched = |row: &&Value| {
-        row["start_ns"].as_i64() >= manifest["started_ns"].as_i64()
-            && row["end_ns"].as_i64() <= manifest["ended_ns"].as_i64()
+        row["start_ns"].as_i64() >= Some(from) && row["end_ns"].as_i64() <= manifest["ended_ns"].as_i64()
     };
     let both: Vec<&Value> = live.iter().filter(watched).collect();
     let right = both.iter().filter(|row| is_told(row)).count();
