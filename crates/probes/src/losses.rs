@@ -16,6 +16,8 @@ pub struct Losses {
     pub stacks_missing: u64,
     /// Syncs of mapped files that are not reported: which file was mapped there could not be seen.
     pub mappings_unseen: u64,
+    /// Calls on files within which a thread was off the CPU, by the kernel's count, more often than is reported.
+    pub switches_unseen: u64,
     /// Records that user space could not decode.
     pub undecodable: u64,
 }
@@ -23,6 +25,12 @@ pub struct Losses {
 impl Losses {
     /// Whether any event is missing altogether, not merely incomplete.
     pub fn any_event(&self) -> bool {
-        self.ring_full + self.map_full + self.skipped + self.mappings_unseen + self.undecodable > 0
+        self.ring_full
+            + self.map_full
+            + self.skipped
+            + self.mappings_unseen
+            + self.switches_unseen
+            + self.undecodable
+            > 0
     }
 }

@@ -169,6 +169,7 @@ impl Probes {
             stacks_missing: lost(types::lost_slot::LOST_STACK),
             mappings_unseen: lost(types::lost_slot::LOST_MAPPING),
             skipped: overhead::skipped(&self.object),
+            switches_unseen: lost(types::lost_slot::LOST_SWITCH),
             undecodable: self.undecodable,
         }
     }

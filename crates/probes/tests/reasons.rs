@@ -18,11 +18,12 @@ mod cgroup;
 #[path = "reasons/direct.rs"]
 mod direct;
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::{Event as Row, KernelSpan, OffCpu, SpanSource};
 use probes::{BlockIo, Event, Facts, Options, Plan, Probes, Purpose, Target};
@@ -50,6 +51,7 @@ fn planted_reasons_are_reported() {
     check_xfs_log(&stage, &mut watched);
     check_btrfs_commits(&stage, &mut watched);
     check_commit_of_a_kernel_thread(&stage, &mut watched);
+    check_every_interval(&stage, &mut watched);
     let losses = watched.probes.losses();
     assert!(!losses.any_event(), "{losses:?}");
 }
@@ -240,6 +242,42 @@ fn write_much(path: &Path, bytes: usize) {
     for _ in 0..bytes / chunk.len() {
         file.write_all(&chunk).unwrap();
     }
+}
+
+/// How many threads sync files, and for how long.
+const SYNCING_THREADS: usize = 8;
+const SYNCING: Duration = Duration::from_secs(6);
+
+/// A thread's time off the CPU is reported, once, no matter which thread had the CPU before: also one that the host hides from all
+/// tracepoints, as some cloud sandboxes do. What is not reported is a loss.
+fn check_every_interval(stage: &Stage, watched: &mut Watch) {
+    watched.events.clear();
+    let end = Instant::now() + SYNCING;
+    std::thread::scope(|scope| {
+        for number in 0..SYNCING_THREADS {
+            let mut file = File::create(stage.outer.path().join(format!("synced-{number}"))).unwrap();
+            scope.spawn(move || {
+                while Instant::now() < end {
+                    file.write_all(b"broker").unwrap();
+                    file.sync_all().unwrap();
+                    std::thread::sleep(Duration::from_micros(500));
+                }
+            });
+        }
+        while Instant::now() < end {
+            watched.poll();
+        }
+    });
+    watched.poll();
+    assert_eq!(watched.probes.losses().switches_unseen, 0);
+    let mut last: HashMap<u32, &OffCpu> = HashMap::new();
+    for event in &watched.events {
+        let Event::Row(Row::OffCpu(away)) = event else { continue };
+        let before = last.insert(away.tid, away);
+        assert!(away.start < away.end, "{away:?}");
+        assert!(before.is_none_or(|before| before.end <= away.start), "{before:?}; {away:?}");
+    }
+    assert!(last.len() >= SYNCING_THREADS, "threads that sync wait for the device: {}", last.len());
 }
 
 /// What writes a file's pages back says whose they are.

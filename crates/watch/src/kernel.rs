@@ -52,6 +52,7 @@ impl Source for KernelSource {
             (dropped, "the kernel skipped a probe", losses.skipped),
             (dropped, "records could not be read", losses.undecodable),
             (dropped, "the file of an msync could not be seen", losses.mappings_unseen),
+            (dropped, "a thread's time off the CPU was not seen", losses.switches_unseen),
             (LossKind::ProbeMapFull, "a probe's map was full", losses.map_full),
         ]
     }

@@ -181,13 +181,13 @@ static __always_inline int end_call(__s64 result)
 	}
 	if (op->phase != PHASE_INSIDE)
 		return 0;
+	settle_switches(op);
 	if (op->named)
 		end_name(op, result);
 	else
 		end_file(op, result);
 	if (op->kind == OP_SENDFILE || op->kind == OP_SPLICE)
 		end_side(op, result);
-	op->off_ns = 0;
 	op->phase = PHASE_AFTER;
 	return 0;
 }

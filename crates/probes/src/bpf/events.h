@@ -80,7 +80,9 @@ enum lost_slot {
 	LOST_STACK = 3,
 	/* a sync of a mapped file that could not be found: it is not reported */
 	LOST_MAPPING = 4,
-	LOST_SLOTS = 5,
+	/* the kernel took a thread off the CPU within a call on a file, and no interval of it was reported */
+	LOST_SWITCH = 5,
+	LOST_SLOTS = 6,
 };
 
 /* A file for as long as it exists: inode numbers are used again, with another generation. */

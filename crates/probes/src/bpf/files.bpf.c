@@ -4,6 +4,7 @@
  * of the system calls are in calls.bpf.c.
  */
 #pragma once
+#include "off_cpu.h"
 #include "state.h"
 
 /*
@@ -177,8 +178,7 @@ static __always_inline struct op *begin_file(__u32 tid, struct file *file, struc
 	op->stacked = DIRECT(super, s_magic) == OVERLAYFS_SUPER_MAGIC;
 	if (args->reads)
 		watch_pages(op, file);
-	op->phase = PHASE_INSIDE;
-	op->start_ns = bpf_ktime_get_ns();
+	enter_call(op);
 	return op;
 }
 
@@ -283,8 +283,7 @@ static __always_inline int begin_name(__u8 kind, __s32 dir, __u64 path, __s32 to
 	op->fd = dir;
 	op->to_fd = to_dir;
 	__builtin_memset(&op->file, 0, sizeof(op->file));
-	op->phase = PHASE_INSIDE;
-	op->start_ns = bpf_ktime_get_ns();
+	enter_call(op);
 	return 0;
 }
 
@@ -417,7 +416,6 @@ static __always_inline int begin_msync(__u64 address)
 		count_lost(LOST_MAPPING);
 	if (!mapping.found)
 		return 0;
-	mapping.op->phase = PHASE_INSIDE;
-	mapping.op->start_ns = bpf_ktime_get_ns();
+	enter_call(mapping.op);
 	return 0;
 }

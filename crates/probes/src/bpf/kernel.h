@@ -130,6 +130,7 @@ struct pid {
 
 /* empty without CONFIG_SCHED_INFO */
 struct sched_info {
+	unsigned long long last_arrival;
 	unsigned long long last_queued;
 };
 
@@ -161,6 +162,9 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	/* with CONFIG_CGROUPS */
 	unsigned frozen : 1;
+	/* how often it gave the CPU up, and how often that was taken from it */
+	unsigned long nvcsw;
+	unsigned long nivcsw;
 	int pid;
 	int tgid;
 	struct task_struct *parent;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Threads that leave and regain the CPU: of the target, and of file systems. */
+#include "off_cpu.h"
 #include "state.h"
 #include "stops.bpf.c"
 
@@ -8,9 +9,6 @@
  * waited: from the fault's entry into the page cache (before 6.12: from the first page it added) to the CPU.
  * memory.bpf.c knows the file.
  */
-
-/* Deepest that filemap_fault is above __schedule. */
-#define FAULT_FRAMES 16
 
 /*
  * Waits for a page that is being read are killable and for I/O (__folio_lock_killable, mm/filemap.c), other than
@@ -23,51 +21,6 @@ static __always_inline bool waits_for_page(struct op *op, struct task_struct *ta
 	if (!op->fault_ns || !BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait))
 		return false;
 	return (state_of(task) & killable) == killable;
-}
-
-/*
- * The stack proves it: a thread may have gone on after a fault that had its page in memory. Where stacks or
- * names are not to be had, pages that were added must do.
- */
-static __always_inline bool left_in_fault(struct op *op)
-{
-	if (!settings.filemap_fault_end)
-		return op->fault_bytes;
-	for (__u32 i = 0; i < FAULT_FRAMES; i++)
-		if (op->stack[i] - settings.filemap_fault <
-		    settings.filemap_fault_end - settings.filemap_fault)
-			return i < op->frames;
-	return false;
-}
-
-/* The thread is back on the CPU after such a wait. Uses the scratch buffer of the CPU. */
-static __always_inline void send_fault(struct op *op, struct task_struct *task, __u64 now)
-{
-	union scratch *buffer = cpu_scratch();
-	struct file_op_event *event;
-	__u64 page = 1ULL << settings.page_shift;
-
-	if (!buffer)
-		return;
-	event = &buffer->file_write.op;
-	__builtin_memset(event, 0, sizeof(*event));
-	event->kind = EVENT_FILE_OP;
-	event->tid = visible_tid_of(task);
-	event->pid = visible_pid_of(task);
-	event->start_ns = op->fault_ns;
-	event->end_ns = now;
-	event->result = page;
-	event->offset = op->fault_offset;
-	event->file.inode = op->fault_inode;
-	event->file.device = op->fault_device;
-	event->fd = -1;
-	event->op = OP_MMAP_FAULT;
-	/* a page that another thread was reading is from the device as well */
-	event->disk_bytes = page;
-	event->readahead_bytes = op->fault_bytes > page ? op->fault_bytes - page : 0;
-	event->reads_pages = 1;
-	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), task->comm);
-	emit(event, sizeof(*event));
 }
 
 /*
@@ -106,8 +59,9 @@ static __always_inline void kernel_thread_leaves(struct task_struct *task, bool 
 	thread = bpf_map_lookup_elem(&kernel_threads, &tid);
 	if (!thread)
 		return;
+	if (!thread->off_ns)
+		__sync_fetch_and_add(&waiting_threads, 1);
 	thread->off_ns = bpf_ktime_get_ns();
-	__sync_fetch_and_add(&waiting_threads, 1);
 }
 
 static __always_inline void report_wait(struct task_struct *task, __u64 since_ns, __u64 now_ns)
@@ -167,15 +121,6 @@ static __always_inline void kernel_thread_returns(struct task_struct *task)
  * been in a call on a file or a socket are not followed, but for faults on mapped files.
  */
 
-/* Shorter waits after a call are not worth an event, shorter ones within not their waker's stack. */
-#define LONG_WAIT_NS 1000000
-
-/*
- * How many threads are off the CPU and followed. As long as none is, most of the time, no thread that is woken or
- * gets a CPU need be looked up; nobody changes it but for such an away.
- */
-static __u32 off_cpu_count;
-
 /* Whether the thread's time off the CPU is to be reported. */
 static __always_inline bool is_followed(struct op *op, struct task_struct *task, bool runnable)
 {
@@ -190,12 +135,16 @@ static __always_inline void leave_cpu(void *ctx, struct op *op, struct task_stru
 {
 	long bytes;
 
+	if (op->off_ns)
+		return_late(cpu_scratch(), op, task);
 	op->parked = NOT_PARKED;
 	op->preempted = runnable;
 	op->fault_waits = waits_for_page(op, task);
 	op->woken_ns = 0;
 	op->frames = 0;
 	op->off_ns = bpf_ktime_get_ns();
+	op->off_clock = queue_clock(task);
+	sees_switches = 1;
 	__sync_fetch_and_add(&off_cpu_count, 1);
 	/* who waits for nothing but the CPU may be anywhere */
 	if (!settings.stacks || runnable)
@@ -238,8 +187,10 @@ static __always_inline bool is_parked(struct task_struct *task, bool runnable)
 	return serves_requests(task);
 }
 
-static __always_inline void park(struct op *op)
+static __always_inline void park(struct op *op, struct task_struct *task)
 {
+	if (op->off_ns)
+		return_late(cpu_scratch(), op, task);
 	op->preempted = 0;
 	op->fault_waits = 0;
 	op->woken_ns = 0;
@@ -249,14 +200,6 @@ static __always_inline void park(struct op *op)
 	__sync_fetch_and_add(&off_cpu_count, 1);
 }
 
-/* Within a call every interval counts; after one, or for want of a CPU, long ones; and those for a mapped page. */
-static __always_inline bool is_reported(struct op *op, bool in_fault, __u64 length_ns)
-{
-	if (op->phase == PHASE_INSIDE || in_fault)
-		return true;
-	return (op->phase == PHASE_AFTER || op->preempted) && length_ns >= LONG_WAIT_NS;
-}
-
 /*
  * For how long the thread that gets the CPU now had been on its run queue: since it was woken, preempted, or moved
  * there from another. The tracepoint comes before sched_info_arrive clears the account (__schedule and
@@ -264,17 +207,11 @@ static __always_inline bool is_reported(struct op *op, bool in_fault, __u64 leng
  */
 static __always_inline __u64 waited_for_cpu(struct task_struct *task)
 {
-	struct cfs_rq *queue;
-	__u64 queued, now;
-	struct rq *rq;
+	__u64 queued, now = queue_clock(task);
 
-	if (!bpf_core_field_exists(task->sched_info.last_queued) || !bpf_core_field_exists(task->se.cfs_rq) ||
-	    !bpf_core_field_exists(queue->rq) || !bpf_core_field_exists(rq->clock))
+	if (!bpf_core_field_exists(task->sched_info.last_queued))
 		return 0;
 	queued = task->sched_info.last_queued;
-	queue = task->se.cfs_rq;
-	rq = queue->rq;
-	now = rq->clock;
 	return queued && now > queued ? now - queued : 0;
 }
 
@@ -286,34 +223,6 @@ static __always_inline void use_scheduler_account(struct op *op, __u64 waited)
 	op->frames = 0;
 	op->preempted = 1;
 	op->fault_waits = 0;
-}
-
-static __always_inline void send_off_cpu(struct task_struct *task, struct op *op, __u64 now)
-{
-	union scratch *buffer = cpu_scratch();
-	struct off_cpu_event *event;
-	__u64 stack_bytes;
-
-	if (!buffer)
-		return;
-	event = &buffer->off_cpu;
-	event->kind = EVENT_OFF_CPU;
-	event->tid = visible_tid_of(task);
-	event->start_ns = op->off_ns;
-	event->end_ns = now;
-	event->woken_ns = op->woken_ns;
-	event->waker_tid = op->waker_tid;
-	__builtin_memcpy(event->waker_comm, op->waker_comm, sizeof(event->waker_comm));
-	event->preempted = op->preempted;
-	event->frames = op->frames;
-	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), task->comm);
-	/* bounded right before it is used: verifiers before 6.3 forget the bound of a value that was spilled */
-	stack_bytes = (__u64)op->frames * sizeof(op->stack[0]);
-	barrier_var(stack_bytes);
-	if (stack_bytes > sizeof(op->stack))
-		return;
-	bpf_probe_read_kernel(event->stack, stack_bytes, op->stack);
-	emit(event, __builtin_offsetof(struct off_cpu_event, stack) + stack_bytes);
 }
 
 /* A thread that was parked may have waited for the CPU after that: that part is the scheduler's own account. */
@@ -335,15 +244,13 @@ static __always_inline void unpark(struct task_struct *task, struct op *op, __u6
 		return;
 	}
 	op->frames = bytes / sizeof(op->stack[0]);
-	send_off_cpu(task, op, until);
+	send_off_cpu(cpu_scratch(), task, op, until);
 }
 
 static __always_inline void regain_cpu(struct task_struct *task)
 {
 	__u64 waited = waited_for_cpu(task);
-	bool in_fault;
 	struct op *op;
-	__u64 now;
 
 	if (!off_cpu_count && waited < LONG_WAIT_NS)
 		return;
@@ -358,17 +265,8 @@ static __always_inline void regain_cpu(struct task_struct *task)
 	}
 	if (!op->off_ns && waited >= LONG_WAIT_NS)
 		use_scheduler_account(op, waited);
-	if (!op->off_ns)
-		return;
-	now = bpf_ktime_get_ns();
-	in_fault = op->fault_waits && left_in_fault(op);
-	if (is_reported(op, in_fault, now - op->off_ns))
-		send_off_cpu(task, op, now);
-	op->off_ns = 0;
-	if (!in_fault)
-		return;
-	send_fault(op, task, now);
-	op->fault_ns = 0;
+	if (op->off_ns)
+		report_return(cpu_scratch(), op, task, bpf_ktime_get_ns());
 }
 
 SEC("tp_btf/sched_switch")
@@ -385,7 +283,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		if (op && is_followed(op, prev, runnable))
 			leave_cpu(ctx, op, prev, runnable);
 		else if (op && is_parked(prev, runnable))
-			park(op);
+			park(op, prev);
 	} else if (is_kernel_thread(prev)) {
 		kernel_thread_leaves(prev, preempt);
 	}

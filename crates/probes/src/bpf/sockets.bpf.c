@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* TCP connections of the target, and the calls on them. */
 #pragma once
+#include "off_cpu.h"
 #include "state.h"
 
 /*

@@ -81,9 +81,16 @@ struct op {
 	__u8 stacked;
 	/* enum parked */
 	__u8 parked;
-	__u8 reserved[6];
+	/* for settle_switches(): the program on switches ran before the call began */
+	__u8 counts_switches;
+	__u8 reserved;
+	/* the kernel's count of the thread's switches when the call began, and those reported since; modulo 2^16 */
+	__u16 switches;
+	__u16 reported;
 	__u64 disk_bytes;
 	__u64 readahead_bytes;
+	/* the run queue's clock when the thread left the CPU */
+	__u64 off_clock;
 	/* the connection it reads from or writes to */
 	struct socket_side socket;
 	__u64 fault_bytes;
@@ -331,20 +338,25 @@ static __always_inline struct op *own_op(__u32 tid)
 	return last_op_of(tid);
 }
 
-/* What every call starts with; its start is set by the caller, last. leave_cpu() sets what an off-CPU interval needs. */
-static __always_inline void reset_op(struct op *op, __u8 kind)
+/* Whether the program on switches has run. */
+static __u8 sees_switches;
+
+/* By the kernel's own count, which it raises for each time that it hands the CPU to another thread (__schedule). */
+static __always_inline __u16 switches_of_current(void)
 {
-	op->kind = kind;
-	op->named = 0;
-	op->reads = 0;
-	op->direct = 0;
-	op->stacked = 0;
-	op->fault_ns = 0;
-	op->disk_bytes = 0;
-	op->readahead_bytes = 0;
-	op->transaction = 0;
-	op->has_handle = 0;
-	op->off_ns = 0;
+	struct task_struct *task = TYPED(struct task_struct, bpf_get_current_task());
+
+	return DIRECT(task, nvcsw) + DIRECT(task, nivcsw);
+}
+
+/* From here on the thread is within a call on a file. A handler that may be preempted counts one switch too many at most. */
+static __always_inline void enter_call(struct op *op)
+{
+	op->counts_switches = sees_switches;
+	op->reported = 0;
+	op->phase = PHASE_INSIDE;
+	op->switches = switches_of_current();
+	op->start_ns = bpf_ktime_get_ns();
 }
 
 /*

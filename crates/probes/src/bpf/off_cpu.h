@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A thread that is back on the CPU: what is reported of the time that it was off it. Knows no hook: sched.bpf.c does.
+ */
+#ifndef BROKERSCOPE_OFF_CPU_H
+#define BROKERSCOPE_OFF_CPU_H
+
+#include "state.h"
+
+/* Shorter waits after a call are not worth an event, shorter ones within not their waker's stack. */
+#define LONG_WAIT_NS 1000000
+
+/*
+ * How many threads are off the CPU and followed. As long as none is, most of the time, no thread that is woken or
+ * gets a CPU need be looked up; nobody changes it but for such an away.
+ */
+static __u32 off_cpu_count;
+
+/* Within a call every interval counts; after one, or for want of a CPU, long ones; and those for a mapped page. */
+static __always_inline bool is_reported(struct op *op, bool in_fault, __u64 length_ns)
+{
+	if (op->phase == PHASE_INSIDE || in_fault)
+		return true;
+	return (op->phase == PHASE_AFTER || op->preempted) && length_ns >= LONG_WAIT_NS;
+}
+
+/* Deepest that filemap_fault is above __schedule. */
+#define FAULT_FRAMES 16
+
+/*
+ * The stack proves it: a thread may have gone on after a fault that had its page in memory. Where stacks or
+ * names are not to be had, pages that were added must do.
+ */
+static __always_inline bool left_in_fault(struct op *op)
+{
+	if (!settings.filemap_fault_end)
+		return op->fault_bytes;
+	for (__u32 i = 0; i < FAULT_FRAMES; i++)
+		if (op->stack[i] - settings.filemap_fault <
+		    settings.filemap_fault_end - settings.filemap_fault)
+			return i < op->frames;
+	return false;
+}
+
+/* The thread is back on the CPU after a fault on a mapped file. */
+static __always_inline void send_fault(union scratch *buffer, struct op *op, struct task_struct *task,
+				       __u64 now)
+{
+	struct file_op_event *event;
+	__u64 page = 1ULL << settings.page_shift;
+
+	if (!buffer)
+		return;
+	event = &buffer->file_write.op;
+	__builtin_memset(event, 0, sizeof(*event));
+	event->kind = EVENT_FILE_OP;
+	event->tid = visible_tid_of(task);
+	event->pid = visible_pid_of(task);
+	event->start_ns = op->fault_ns;
+	event->end_ns = now;
+	event->result = page;
+	event->offset = op->fault_offset;
+	event->file.inode = op->fault_inode;
+	event->file.device = op->fault_device;
+	event->fd = -1;
+	event->op = OP_MMAP_FAULT;
+	/* a page that another thread was reading is from the device as well */
+	event->disk_bytes = page;
+	event->readahead_bytes = op->fault_bytes > page ? op->fault_bytes - page : 0;
+	event->reads_pages = 1;
+	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), task->comm);
+	emit(event, sizeof(*event));
+}
+
+static __always_inline void send_off_cpu(union scratch *buffer, struct task_struct *task, struct op *op,
+					 __u64 now)
+{
+	struct off_cpu_event *event;
+	__u64 stack_bytes;
+
+	if (!buffer)
+		return;
+	event = &buffer->off_cpu;
+	event->kind = EVENT_OFF_CPU;
+	event->tid = visible_tid_of(task);
+	event->start_ns = op->off_ns;
+	event->end_ns = now;
+	event->woken_ns = op->woken_ns;
+	event->waker_tid = op->waker_tid;
+	__builtin_memcpy(event->waker_comm, op->waker_comm, sizeof(event->waker_comm));
+	event->preempted = op->preempted;
+	event->frames = op->frames;
+	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), task->comm);
+	/* bounded right before it is used: verifiers before 6.3 forget the bound of a value that was spilled */
+	stack_bytes = (__u64)op->frames * sizeof(op->stack[0]);
+	barrier_var(stack_bytes);
+	if (stack_bytes > sizeof(op->stack))
+		return;
+	bpf_probe_read_kernel(event->stack, stack_bytes, op->stack);
+	emit(event, __builtin_offsetof(struct off_cpu_event, stack) + stack_bytes);
+}
+
+static __always_inline void report_return(union scratch *buffer, struct op *op, struct task_struct *task,
+					  __u64 now)
+{
+	bool in_fault = op->fault_waits && left_in_fault(op);
+
+	if (is_reported(op, in_fault, now - op->off_ns)) {
+		op->reported++;
+		send_off_cpu(buffer, task, op, now);
+	}
+	op->off_ns = 0;
+	if (!in_fault)
+		return;
+	send_fault(buffer, op, task, now);
+	op->fault_ns = 0;
+}
+
+/* The clock of the task's run queue, of which the scheduler's account is; 0 where the kernel has none. */
+static __always_inline __u64 queue_clock(struct task_struct *task)
+{
+	struct cfs_rq *queue;
+	struct rq *rq;
+
+	if (!bpf_core_field_exists(task->se.cfs_rq) || !bpf_core_field_exists(queue->rq) ||
+	    !bpf_core_field_exists(rq->clock))
+		return 0;
+	queue = task->se.cfs_rq;
+	rq = queue->rq;
+	return rq->clock;
+}
+
+/*
+ * A thread runs that was not seen to return. No tracepoint fires while a thread runs that the host hides from tracing, as some
+ * cloud sandboxes hide their agent: not where it hands the CPU to another thread either. The scheduler's
+ * account says when that was (sched_info_arrive, kernel/sched/stats.h).
+ */
+static __noinline int return_late(union scratch *buffer, struct op *op, struct task_struct *task)
+{
+	__u64 arrived = 0;
+
+	__sync_fetch_and_add(&off_cpu_count, -1);
+	if (bpf_core_field_exists(task->sched_info.last_arrival))
+		arrived = BPF_CORE_READ(task, sched_info.last_arrival);
+	/* what a parked thread waited for its stack would tell, which is gone */
+	if (!op->parked && op->off_clock && arrived > op->off_clock)
+		report_return(buffer, op, task, op->off_ns + (arrived - op->off_clock));
+	op->parked = NOT_PARKED;
+	op->off_ns = 0;
+	return 0;
+}
+
+/* The same of the current thread. */
+static __always_inline void current_returned_late(struct op *op)
+{
+	return_late(scratch(), op, TYPED(struct task_struct, bpf_get_current_task()));
+}
+
+/* The call returns: an interval that nobody saw would leave its time without a reason, and no trace. */
+static __always_inline void settle_switches(struct op *op)
+{
+	__u16 switches = switches_of_current() - op->switches;
+
+	if (op->off_ns)
+		current_returned_late(op);
+	if (op->counts_switches && (__s16)(switches - op->reported) > 0)
+		count_lost(LOST_SWITCH);
+}
+
+/* What every call starts with; its start is set by the caller, last. leave_cpu() sets what an off-CPU interval needs. */
+static __always_inline void reset_op(struct op *op, __u8 kind)
+{
+	if (op->off_ns)
+		current_returned_late(op);
+	op->kind = kind;
+	op->named = 0;
+	op->reads = 0;
+	op->direct = 0;
+	op->stacked = 0;
+	op->fault_ns = 0;
+	op->disk_bytes = 0;
+	op->readahead_bytes = 0;
+	op->transaction = 0;
+	op->has_handle = 0;
+}
+
+#endif
