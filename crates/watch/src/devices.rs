@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::Device;
 
-use crate::mounts::Mounts;
+use crate::mounts::{Mounts, parse_number};
 
 /// Names of block devices, and the partitions of disks.
 pub(crate) struct Devices {
@@ -72,13 +72,10 @@ fn partition_in(dir: &Path) -> Option<DiskPartition> {
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
     read("partition")?;
     let dev = read("dev")?;
-    let (major, minor) = dev.trim().split_once(':')?;
+    let number = parse_number(dev.trim())?;
     let start: u64 = read("start")?.trim().parse().ok()?;
     let size: u64 = read("size")?.trim().parse().ok()?;
-    Some(DiskPartition {
-        number: (major.parse().ok()?, minor.parse().ok()?),
-        sectors: start..start.saturating_add(size),
-    })
+    Some(DiskPartition { number, sectors: start..start.saturating_add(size) })
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ impl Sampler {
     pub(crate) fn sample(&mut self, now: Nanos, broker: Option<&BrokerProcess>) -> Vec<Event> {
         self.survey(broker);
         self.figures.begin(now);
-        devices::sample(&self.kernel, &self.devices, &mut self.figures);
+        devices::sample(&self.kernel, &self.devices, &self.cgroup.io_limits(), &mut self.figures);
         self.clocks.sample(&self.kernel, &mut self.figures);
         let pid = broker.map(|broker| broker.pid);
         let Self { kernel, figures, .. } = self;

@@ -138,6 +138,12 @@ pub(crate) fn number(device: u64) -> DeviceNumber {
     (rustix::fs::major(device), rustix::fs::minor(device))
 }
 
+/// `8:16`
+pub(crate) fn parse_number(text: &str) -> Option<DeviceNumber> {
+    let (major, minor) = text.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
 /// A file system's device, as the kernel numbers it: major and minor.
 pub(crate) type DeviceNumber = (u32, u32);
 
@@ -175,12 +181,12 @@ fn parse_line(line: &str) -> Option<Mount> {
     let (front, back) = line.split_once(" - ")?;
     let mut front = front.split(' ');
     let id = front.next()?.parse().ok()?;
-    let (major, minor) = front.nth(1)?.split_once(':')?;
+    let device = parse_number(front.nth(1)?)?;
     let (root, point) = (unescape(front.next()?), unescape(front.next()?));
     let mut back = back.split(' ');
     Some(Mount {
         id,
-        device: (major.parse().ok()?, minor.parse().ok()?),
+        device,
         root: root.trim_start_matches('/').to_owned(),
         point,
         own_options: front.next()?.to_owned(),

@@ -1,6 +1,7 @@
 //! The broker's cgroup, of version 1, 2, or both at once. Finds its directories; what they say has one meaning
 //! for either version.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
 use std::path::{Component, Path, PathBuf};
@@ -11,7 +12,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::figures::Figures;
 use super::metrics;
 use super::text::{self, Kernel};
-use crate::mounts::{self, Mount};
+use crate::mounts::{self, DeviceNumber, Mount};
 
 /// Has the calling thread see groups as the host's first process does. From within a container with a cgroup namespace
 /// a broker's group in another one has no name (`cgroup_namespaces(7)`). Takes `CAP_SYS_ADMIN`, and the host's process ids;
@@ -101,6 +102,25 @@ impl Cgroup {
         least(dir, limit).map(|bytes| bytes as u64)
     }
 
+    /// What the group and those above it may do on devices: the least of each limit. Devices without limits are not in it.
+    pub(super) fn io_limits(&self) -> IoLimits {
+        let mut limits = IoLimits::new();
+        let dir = self.block_io.as_ref().or(self.unified.as_ref());
+        for dir in dir.into_iter().flat_map(|dir| dir.ancestors()) {
+            let io_max = text::read(&dir.join("io.max")).unwrap_or_default();
+            for (metric, key, file) in IO_LIMITS {
+                let of_device = io_max.lines().filter_map(|line| limit_in_line(line, key));
+                let alone = text::read(&dir.join(file)).unwrap_or_default();
+                let of_file = alone.lines().filter_map(limit_of_line);
+                for (device, limit) in of_device.chain(of_file) {
+                    let least = limits.entry((device, metric)).or_insert(limit);
+                    *least = limit.min(*least);
+                }
+            }
+        }
+        limits
+    }
+
     pub(super) fn sample(&self, figures: &mut Figures) {
         metrics::sample(HostScope::Cgroup, &self.name, figures, &|file| self.file(file));
     }
@@ -116,6 +136,30 @@ impl Cgroup {
         let dirs = of_controller.into_iter().chain(&self.unified);
         dirs.map(|dir| dir.join(name)).find(|path| path.exists())
     }
+}
+
+/// Limits by device and figure.
+pub(super) type IoLimits = BTreeMap<(DeviceNumber, &'static str), u64>;
+
+/// Figures of limits, with their keys in `io.max` and their files in version 1 (block/blk-throttle.c).
+const IO_LIMITS: [(&str, &str, &str); 4] = [
+    ("read_limit_bytes_per_second", "rbps", "blkio.throttle.read_bps_device"),
+    ("write_limit_bytes_per_second", "wbps", "blkio.throttle.write_bps_device"),
+    ("read_limit_per_second", "riops", "blkio.throttle.read_iops_device"),
+    ("write_limit_per_second", "wiops", "blkio.throttle.write_iops_device"),
+];
+
+/// `8:16 rbps=2097152 wbps=max riops=max wiops=120`, by key; `max` is no limit.
+fn limit_in_line(line: &str, key: &str) -> Option<(DeviceNumber, u64)> {
+    let (device, rest) = line.split_once(' ')?;
+    let of_key = |word: &str| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok();
+    Some((mounts::parse_number(device)?, rest.split_whitespace().find_map(of_key)?))
+}
+
+/// `8:16 1048576`.
+fn limit_of_line(line: &str) -> Option<(DeviceNumber, u64)> {
+    let (device, limit) = line.split_once(' ')?;
+    Some((mounts::parse_number(device)?, limit.trim().parse().ok()?))
 }
 
 /// The least of what a group and those above it say. Directories that are no groups say nothing.
@@ -175,6 +219,37 @@ mod tests {
         assert_eq!((v1.cpu_quota(), v1.memory_limit_bytes()), (Some(0.5), None));
         let none = Cgroup { cpu: Some(fixture.path("none")), ..Cgroup::default() };
         assert_eq!((none.cpu_quota(), none.memory_limit_bytes()), (None, None));
+    }
+
+    #[test]
+    fn of_limits_on_a_device_the_least_holds() {
+        let fixture = Fixture::new("io-limits");
+        for (name, text) in [
+            (
+                "v2/pod/io.max",
+                "8:0 rbps=4096 wbps=max riops=max wiops=120\n8:16 rbps=max wbps=1000 riops=max wiops=max\n",
+            ),
+            ("v2/pod/kafka/io.max", "8:0 rbps=9000 wbps=7000 riops=max wiops=100\n"),
+            ("v1/kafka/blkio.throttle.read_bps_device", "7:0 16384\n"),
+            ("v1/kafka/blkio.throttle.write_iops_device", "7:0 30\n7:1 max\n"),
+            ("v1/blkio.throttle.read_bps_device", "7:0 8192\n"),
+        ] {
+            fixture.file(name, text);
+        }
+        let v2 = Cgroup { unified: Some(fixture.path("v2/pod/kafka")), ..Cgroup::default() };
+        let found: Vec<_> = v2.io_limits().into_iter().collect();
+        let expected = [
+            (((8, 0), "read_limit_bytes_per_second"), 4096),
+            (((8, 0), "write_limit_bytes_per_second"), 7000),
+            (((8, 0), "write_limit_per_second"), 100),
+            (((8, 16), "write_limit_bytes_per_second"), 1000),
+        ];
+        assert_eq!(found, expected);
+        let v1 = Cgroup { block_io: Some(fixture.path("v1/kafka")), ..Cgroup::default() };
+        let found: Vec<_> = v1.io_limits().into_iter().collect();
+        let expected =
+            [(((7, 0), "read_limit_bytes_per_second"), 8192), (((7, 0), "write_limit_per_second"), 30)];
+        assert_eq!(found, expected);
     }
 
     const MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use model::HostScope;
 
+use super::cgroup::IoLimits;
 use super::figures::Figures;
 use super::text::{self, Kernel};
 use crate::mounts::number;
@@ -63,12 +64,9 @@ pub(super) fn device_of(path: &Path, mounts: &[Mount], through_overlay: bool) ->
 }
 
 /// What is directly beneath a device. `/sys/dev/block/8:1` is a link to the device's directory.
-fn under(kernel: &Kernel, (major, minor): DeviceNumber, mounts: &[Mount]) -> Vec<DeviceNumber> {
-    let dir = kernel.sys.join(format!("dev/block/{major}:{minor}"));
-    let mut found = Vec::new();
-    if dir.join("partition").exists() {
-        found.extend(number_in(&dir.join("../dev")));
-    }
+fn under(kernel: &Kernel, device: DeviceNumber, mounts: &[Mount]) -> Vec<DeviceNumber> {
+    let dir = directory(kernel, device);
+    let mut found: Vec<_> = disk_of(kernel, device).into_iter().collect();
     let slaves = fs::read_dir(dir.join("slaves")).into_iter().flatten().flatten();
     found.extend(slaves.take(MAX_DEVICES).filter_map(|slave| number_in(&slave.path().join("dev"))));
     let backing = text::read(&dir.join("loop/backing_file"));
@@ -76,18 +74,40 @@ fn under(kernel: &Kernel, (major, minor): DeviceNumber, mounts: &[Mount]) -> Vec
     found
 }
 
-fn number_in(file: &Path) -> Option<DeviceNumber> {
-    let text = text::read(file)?;
-    let (major, minor) = text.trim().split_once(':')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
+fn directory(kernel: &Kernel, (major, minor): DeviceNumber) -> PathBuf {
+    kernel.sys.join(format!("dev/block/{major}:{minor}"))
 }
 
-/// Adds the figures of these devices.
-pub(super) fn sample(kernel: &Kernel, wanted: &BTreeSet<(u32, u32)>, figures: &mut Figures) {
+/// The disk that a partition is of; none of what is no partition.
+fn disk_of(kernel: &Kernel, device: DeviceNumber) -> Option<DeviceNumber> {
+    let dir = directory(kernel, device);
+    if dir.join("partition").exists() { number_in(&dir.join("../dev")) } else { None }
+}
+
+fn number_in(file: &Path) -> Option<DeviceNumber> {
+    mounts::parse_number(text::read(file)?.trim())
+}
+
+/// Adds the figures of these devices, and what the broker's cgroup may do there.
+pub(super) fn sample(
+    kernel: &Kernel,
+    wanted: &BTreeSet<DeviceNumber>,
+    limits: &IoLimits,
+    figures: &mut Figures,
+) {
     let Some(table) = text::read(&kernel.proc.join("diskstats")) else { return };
     for disk in table.lines().filter_map(Disk::parse).filter(|disk| wanted.contains(&disk.number)) {
         let mut field = |number: &str| disk.field(number.parse().ok()?);
-        figures.of(HostScope::Device, disk.name).sample(&mut field);
+        let mut figure = figures.of(HostScope::Device, disk.name);
+        figure.sample(&mut field);
+        if limits.is_empty() {
+            continue;
+        }
+        // The kernel takes limits for whole disks only.
+        let whole = disk_of(kernel, disk.number).unwrap_or(disk.number);
+        for ((_, metric), limit) in limits.iter().filter(|((device, _), _)| *device == whole) {
+            figure.stands(metric, *limit as f64);
+        }
     }
 }
 

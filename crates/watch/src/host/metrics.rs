@@ -82,6 +82,10 @@ pub const METRICS: &[Metric] = &[
     metric(Device, "read_wait_ms", Mean(Narrow), &[("4", 1.0), ("1", 1.0)], "mean time of a read, in the queue and the device (r_await)"),
     metric(Device, "write_wait_ms", Mean(Narrow), &[("8", 1.0), ("5", 1.0)], "mean time of a write, in the queue and the device (w_await)"),
     metric(Device, "flush_wait_ms", Mean(Narrow), &[("17", 1.0), ("16", 1.0)], "mean time of a flush (f_await)"),
+    metric(Device, "read_limit_bytes_per_second", Own, &[], "the least that io.max or blkio.throttle lets the broker's cgroup and those above it read"),
+    metric(Device, "write_limit_bytes_per_second", Own, &[], "the same of what they may write"),
+    metric(Device, "read_limit_per_second", Own, &[], "the same of reads"),
+    metric(Device, "write_limit_per_second", Own, &[], "the same of writes"),
 
     // Interfaces of the broker's network namespace that moved something: columns of /proc/PID/net/dev from 0 on, and /sys/class/net.
     metric(Interface, "receive_bytes_per_second", Rate(Wide), &[("0", 1.0)], "bytes received"),

@@ -123,6 +123,10 @@ fn host(fixture: &Fixture, at: u64) {
     fixture
         .file("cg/kafka/memory.stat", "anon 1\nfile 700\nfile_mapped 9\nfile_dirty 30\nfile_writeback 4\n");
     fixture.file(
+        "cg/kafka/io.max",
+        &format!("{}:{} rbps=4096 wbps=8192 riops=10 wiops=20\n", number.0, number.1),
+    );
+    fixture.file(
         "cg/kafka/io.stat",
         &format!("8:0 rbytes={at}0 wbytes={at}000 rios=1\n8:16 rbytes=0 wbytes=0\n"),
     );
