@@ -38,7 +38,8 @@ use crate::window::sockets::{CpuSamples, Sockets};
 use crate::window::timeline::{Timeline, Timelines};
 use crate::window::trouble::{Trouble, Troubles};
 
-/// Block requests faster than this never explain a slow request and are not kept.
+/// Block requests faster than this never explain a slow request and are not kept, unless a limit may have kept them out of the
+/// device's queue before.
 const UNREMARKABLE_BLOCK_IO: Nanos = Nanos::from_millis(1);
 
 /// Packets and probes read two clocks, paired once a second: slewing may part them by this much.
@@ -207,7 +208,7 @@ impl Window {
     }
 
     pub(crate) fn block_io(&mut self, io: BlockIo) {
-        if io.latency() >= UNREMARKABLE_BLOCK_IO {
+        if io.latency() >= UNREMARKABLE_BLOCK_IO || self.troubles.is_limited(&io.device) {
             self.troubles.block_io(&io);
             self.kept += 1;
             self.ios.of_mut(&io.device.number()).insert(io);

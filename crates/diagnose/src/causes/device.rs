@@ -144,8 +144,7 @@ fn slow_device_key(window: &Window, io: &BlockIo) -> String {
 /// What the join of a wait with a request is worth.
 fn confidence_of_join(op: &FileOp, io: &BlockIo, woken: Nanos, best: Confidence) -> Confidence {
     let of_file = io.inode == Some(op.inode);
-    let at_once = Nanos((woken - io.end).0.abs()) <= WAKES_WITHIN;
-    if of_file && at_once { best } else { best.min(Confidence::Strong) }
+    if of_file && woken_by(io, woken) { best } else { best.min(Confidence::Strong) }
 }
 
 /// The same, with who kept the device busy where that is known.
@@ -159,6 +158,22 @@ fn with_load(
     let began = slow_since(window, io).unwrap_or(io.start);
     let busy = LOADS.iter().find_map(|load| load.behind(window, &op.device, began, span));
     own.behind_any(busy)
+}
+
+/// The block request of the operation's file that ended a wait and was for most of it not in the device's queue yet, and when it
+/// came there: the thread waited for it from the wait's beginning on.
+pub(crate) fn late_io<'w>(window: &'w Window, waits: &OperationWaits<'_>) -> Option<(&'w BlockIo, Nanos)> {
+    let (op, span, woken) = (waits.op, waits.span(), waits.woken());
+    let ending = TimeSpan::new(woken - WAKES_WITHIN, woken + WAKES_WITHIN);
+    let ios = window.ios.of(&op.device.number()).overlapping(ending);
+    let of_file = ios.filter(|io| io.inode == Some(op.inode) && woken_by(io, woken));
+    let late = of_file.filter_map(|io| Some((io, io.queued?)));
+    late.filter(|(_, queued)| span.is_most(*queued - span.start)).max_by_key(|(io, _)| (io.end, io.sector))
+}
+
+/// Whether a request was done when a thread was woken.
+fn woken_by(io: &BlockIo, woken: Nanos) -> bool {
+    Nanos((woken - io.end).0.abs()) <= WAKES_WITHIN
 }
 
 /// The block request of the operation's device that took most of a stretch; one of the same file before others.

@@ -16,7 +16,7 @@ use crate::causes::candidate::{CauseCandidate, evidence, op_evidence};
 use crate::causes::cpu::Others;
 use crate::causes::device::{covering_io, io_evidence};
 use crate::causes::spec::{Current, DEVICE_HAS_TIME, causes, change, change_from};
-use crate::causes::{cpu, device};
+use crate::causes::{cpu, device, throttles};
 use crate::kernel_stack;
 use crate::time::{Span, TimeBudget, TimeSpan, is_most};
 use crate::waits::{OperationWaits, Part};
@@ -242,7 +242,8 @@ fn of_page(
 ) -> CauseCandidate {
     let io = covering_io(window, waits.op, waits.span());
     let io = io.filter(|io| io.direction == direction && io.inode == Some(waits.op.inode));
-    of_page_since(io.map_or(waits.op.start, |io| io.start), cause, waits).with(io.map(io_evidence))
+    let own = of_page_since(io.map_or(waits.op.start, |io| io.start), cause, waits).with(io.map(io_evidence));
+    own.behind_any(throttles::held_back(window, waits))
 }
 
 fn of_page_since(start: Nanos, cause: Cause, waits: &OperationWaits<'_>) -> CauseCandidate {

@@ -11,7 +11,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Request, T
 
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into, op_evidence};
 use crate::causes::spec::{Current, broker, causes, change, change_from};
-use crate::causes::{cpu, stops};
+use crate::causes::{cpu, stops, throttles};
 use crate::stages::Breakdown;
 use crate::stages::response::is_read;
 use crate::time::{Span, TimeBudget, TimeSpan};
@@ -204,7 +204,12 @@ pub(crate) fn disk_read(window: &Window, op: &FileOp) -> Option<CauseCandidate> 
         .with([read_evidence(op)])
         .with(read.longest.as_ref().map(waits::OperationWaits::evidence))
         .of_partition_of(op);
-    Some(own.behind_any(earlier_write(window, op).map(|write| cache_eviction(op, write))))
+    let held_back = read.longest.as_ref().and_then(|waits| throttles::held_back(window, waits));
+    Some(
+        own.behind_any(
+            held_back.or_else(|| earlier_write(window, op).map(|write| cache_eviction(op, write))),
+        ),
+    )
 }
 
 /// The broker's own write of bytes that a read found missing.

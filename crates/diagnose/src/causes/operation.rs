@@ -134,7 +134,7 @@ fn cause_of_waits(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> 
         Wait::PageLock => Some(memory::page_lock(window, waits)),
         // A flush, a force of the log and a checkpoint wait for what the device is doing for them.
         Wait::Device | Wait::Writeback | Wait::XfsLogForce | Wait::Checkpoint => {
-            device::slow_device(window, waits)
+            device::slow_device(window, waits).or_else(|| throttles::held_back(window, waits))
         }
         // Waits that stand for no cause, and pass for no other: `blocked` says where they were. A stopped thread is
         // explained by its process's stop.

@@ -4,10 +4,15 @@
 //! to two seconds, in `mem_cgroup_handle_over_high` itself (mm/memcontrol.c), mostly on its way back from a call. Who is over
 //! `io.latency`'s or `io.cost`'s share sleeps before its request is made or on its way back from a call (block/blk-cgroup.c). The
 //! stack is the thread's own; which of its cgroups has the limit it does not say.
+//!
+//! `io.max` and version 1's `blkio.throttle` put no thread to sleep: they hold its request before it enters the device's queue
+//! (block/blk-throttle.c), and the thread waits for it as for any other. The request tells: it ended the wait, and for most of it
+//! it was not in the queue. What else may come in between takes no such time, so with a limit on the device it was that.
 
-use model::{Cause, Confidence, EvidenceKind, Tid};
+use model::{Cause, Confidence, EvidenceKind, Nanos, Tid};
 
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into};
+use crate::causes::device;
 use crate::causes::spec::{Current, causes, change, change_from};
 use crate::kernel_stack;
 use crate::kernel_stack::Wait;
@@ -37,19 +42,24 @@ causes! {
 
     IoThrottled: Root in Writes, changed in Disk {
         event: "stretch{es} of I/O throttling on {place}",
-        needs: "an off-CPU stack where io.latency or io.cost lets a cgroup sleep (blkcg_maybe_throttle_current, blkcg_iolatency_throttle, ioc_rqos_throttle); exact inside an operation of the request",
-        root_evidence: &[EvidenceKind::OffCpu, EvidenceKind::FileOp],
+        needs: "an off-CPU stack where io.latency or io.cost lets a cgroup sleep (blkcg_maybe_throttle_current, blkcg_iolatency_throttle, ioc_rqos_throttle); exact inside an operation of the request. Or a wait for the device that ended with a block request of the same file, which entered the device's queue only after most of it, while a cgroup of the broker had a limit on that device (io.max, blkio.throttle.*); strong",
+        root_evidence: &[EvidenceKind::BlockIo, EvidenceKind::OffCpu, EvidenceKind::FileOp],
         advice: &[
-            "the I/O controller of cgroups held the broker's threads back for others: give its cgroup a lower target in io.latency than its neighbours have, or a higher io.weight, or take the limits off its devices",
+            "the broker's cgroup may read or write only so much on the device: raise its limit or take it off, where the evidence names one (io.max, blkio.throttle.*)",
+            "the I/O controller of cgroups held the broker's threads back for others: give its cgroup a lower target in io.latency than its neighbours have, or a higher io.weight",
         ],
         source: "Documentation/admin-guide/cgroup-v2.rst, IO: io.latency throttles groups with a higher target, io.cost those that \
-                 used up their share. block/blk-iolatency.c, block/blk-iocost.c, block/blk-cgroup.c",
+                 used up their share, io.max those that read or write more. block/blk-iolatency.c, block/blk-iocost.c, \
+                 block/blk-cgroup.c, block/blk-throttle.c",
         look_at: ", and io.stat and io.pressure of the broker's cgroup",
-        changes: &[change(
-            "io.latency, io.weight and io.cost.qos of the broker's cgroup and of its neighbours",
-            "not known",
-            "a target or weight that favours the broker",
-        )],
+        changes: &[
+            change(
+                "io.latency, io.weight and io.cost.qos of the broker's cgroup and of its neighbours",
+                "not known",
+                "a target or weight that favours the broker",
+            ),
+            change("io.max of the broker's cgroup or of one above it", "not known", "max, or more"),
+        ],
         risk: "the other groups on the device wait instead",
     }
 }
@@ -68,6 +78,30 @@ pub(crate) fn of_waits(window: &Window, waits: &OperationWaits<'_>) -> Option<Ca
     let cause = cause_of(waits.kind)?;
     let began = waits::since(window, waits.kind, waits.span());
     Some(CauseCandidate::of_waits(cause, began.0, waits.best_confidence(), waits))
+}
+
+/// How long before a wait a limit may have been seen: they are looked at once a second.
+const LOOKED_AT: Nanos = Nanos::from_millis(1_500);
+
+/// An operation's wait for a request that a limit on the device kept out of its queue.
+pub(crate) fn held_back(window: &Window, waits: &OperationWaits<'_>) -> Option<CauseCandidate> {
+    let (io, queued) = device::late_io(window, waits)?;
+    let span = waits.span();
+    let looked_at = TimeSpan::new(span.start - LOOKED_AT, span.end);
+    let limit = window.troubles.io_limit(&io.device, io.direction, looked_at)?;
+    let text = format!(
+        "{}: the {} of {} bytes that ended the wait came into the device's queue only after {} of it; the broker's cgroup has a \
+         limit there, {} = {}",
+        io.device,
+        io.direction.as_str(),
+        io.bytes,
+        queued - span.start,
+        limit.metric,
+        limit.value
+    );
+    let seen = evidence(EvidenceKind::BlockIo, io, text).of_thread(io.tid, &io.thread);
+    let key = format!("{}:{}", io.device, waits::since(window, waits.kind, span).0);
+    Some(CauseCandidate::of_waits(Cause::IoThrottled, key, waits.strong(), waits).with([seen]))
 }
 
 /// A thread's time in throttles in a stretch in which it was needed, outside its operations on files too. Which request it would

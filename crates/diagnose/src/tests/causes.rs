@@ -155,6 +155,46 @@ fn a_thread_that_its_cgroup_held_back_is_named_by_its_own_stack() {
     assert_eq!(found(waited(freeing)).0, Cause::MemoryReclaim);
 }
 
+/// A limit of the broker's cgroup on a device, looked at once a second.
+fn io_limit(device: &str, metric: &str, start: i64, end: i64) -> Event {
+    let Event::HostSample(mut sample) = throttled(16_384.0, start, end) else { unreachable!() };
+    (sample.scope, sample.name, sample.metric) = (HostScope::Device, device.into(), metric.into());
+    Event::HostSample(sample)
+}
+
+/// A read of the file that [`waited`] writes to, which entered the device's queue when it was let go.
+fn let_go(queued: i64, inode: u64) -> Event {
+    let Event::BlockIo(mut io) = block(Direction::Read, inode, queued, 1_149) else { unreachable!() };
+    (io.queued, io.start) = (Some(ms(queued)), io.end - Nanos(150_000));
+    Event::BlockIo(io)
+}
+
+#[test]
+fn a_wait_for_a_request_that_a_limit_kept_out_of_the_queue_is_the_limits() {
+    let limit = || io_limit("loop0", "read_limit_bytes_per_second", 100, 1_100);
+    let with_io = |io: Event, limit: Event| found(with(waited(READ), [io, limit]));
+    let inode = append(7, 0, ms(1_001), ms(1_150), 1).inode;
+    assert_eq!(with_io(let_go(1_140, inode), limit()), (Cause::IoThrottled, Confidence::Strong));
+    let earlier = io_limit("loop0", "read_limit_per_second", -400, 600);
+    assert_eq!(with_io(let_go(1_140, inode), earlier), (Cause::IoThrottled, Confidence::Strong));
+    // Not without a limit, nor by one of another device, of writes, or of long ago.
+    let no_limits = [
+        throttled(0.0, 100, 1_100),
+        io_limit("loop1", "read_limit_bytes_per_second", 100, 1_100),
+        io_limit("loop0", "write_limit_bytes_per_second", 100, 1_100),
+        io_limit("loop0", "read_limit_bytes_per_second", -2_000, -1_000),
+    ];
+    for other in no_limits {
+        assert_eq!(with_io(let_go(1_140, inode), other.clone()).0, Cause::KernelWait, "{other:?}");
+    }
+    // Nor by a request that was in the queue for most of the wait: that is the device's time.
+    assert_eq!(with_io(block(Direction::Read, inode, 1_010, 1_149), limit()).0, Cause::SlowDevice);
+    assert_eq!(with_io(let_go(1_010, inode), limit()).0, Cause::KernelWait);
+    assert_eq!(with_io(let_go(1_140, inode + 1), limit()).0, Cause::KernelWait, "another file's");
+    let lock = first(with(waited(PAGE), [let_go(1_140, inode), limit()]));
+    assert_eq!(lock.chain, [Cause::PageLock, Cause::IoThrottled]);
+}
+
 #[test]
 fn a_handler_that_its_cgroup_held_back_before_the_append_is_named() {
     let of = |stack: &str| {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::api_key::ADD_PARTITIONS_TO_TXN;
 use model::{
-    BlockIo, HostSample, HostScope, KernelSpan, Nanos, OffCpu, Reclaim, Request, TcpEvent, TcpEventKind, Tid,
+    BlockIo, Device, Direction, HostSample, HostScope, KernelSpan, Nanos, OffCpu, Reclaim, Request, TcpEvent,
+    TcpEventKind, Tid,
 };
 
 use crate::time::{Span, TimeSpan};
@@ -23,6 +24,8 @@ pub(crate) const MIN_WAIT_FOR_CPU: Nanos = Nanos::from_millis(5);
 const MAX_UNSCALED: usize = 16_384;
 /// The cgroup's figure of the time for which its quota had run out (`watch::host::metrics`).
 const THROTTLED: &str = "cpu_throttled_ratio";
+/// Figures of a device that are limits of the broker's cgroup on it begin with the direction and this.
+const LIMIT: &str = "_limit_";
 
 /// The function in which XFS waits for room in its log (`fs/xfs/xfs_log.c`).
 pub(crate) const LOG_GRANT: &str = "xlog_grant_head_wait";
@@ -60,6 +63,8 @@ pub(crate) struct Troubles {
     /// Requests to a transaction's coordinator, by the transaction's id.
     verifications: Timelines<Arc<str>, Arc<Request>>,
     pub(crate) out_of_quota: Timeline<HostSample>,
+    /// What the broker's cgroup may read from a device or write to it, by the device's name.
+    io_limits: Timelines<Arc<str>, HostSample>,
 }
 
 /// Whether requests with this key ask a transaction's coordinator.
@@ -132,7 +137,27 @@ impl Troubles {
         if sample.scope == HostScope::Cgroup && &*sample.metric == THROTTLED && sample.value > 0.0 {
             self.add(Trouble::OutOfQuota, sample.span());
             self.out_of_quota.insert(sample);
+        } else if sample.scope == HostScope::Device && sample.metric.contains(LIMIT) {
+            let device = Arc::clone(&sample.name);
+            self.io_limits.insert(&device, sample);
         }
+    }
+
+    /// Whether the broker's cgroup had a limit on a device of late.
+    pub(crate) fn is_limited(&self, device: &Device) -> bool {
+        self.io_limits.has(&device.name)
+    }
+
+    /// A limit of the broker's cgroup on reads from a device or writes to it that was in force in a stretch, as far as that was
+    /// looked at.
+    pub(crate) fn io_limit(
+        &self,
+        device: &Device,
+        direction: Direction,
+        span: TimeSpan,
+    ) -> Option<&HostSample> {
+        let mut limits = self.io_limits.of(&device.name).overlapping(span);
+        limits.find(|limit| limit.metric.starts_with(direction.as_str()))
     }
 
     /// What went wrong with a connection within a stretch, in order.
@@ -165,5 +190,6 @@ impl Troubles {
         self.tcp_events.forget(horizon);
         self.verifications.forget(horizon);
         self.out_of_quota.forget(horizon);
+        self.io_limits.forget(horizon);
     }
 }
