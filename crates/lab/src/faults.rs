@@ -56,10 +56,11 @@ const SHORT: [&str; 12] = [
 ];
 
 /// Every fault, in the order of the matrix.
-const ALL: [&Fault; 36] = [
+const ALL: [&Fault; 37] = [
     &disk::JOURNAL_STALL,
     &disk::BLOCKED_BY_NEIGHBOUR,
     &disk::SLOW_DEVICE,
+    &disk::IO_LIMIT,
     &disk::DIRTY_THROTTLING,
     &host::DIRECT_RECLAIM,
     &disk::ROLL_FSYNC,

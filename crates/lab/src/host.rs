@@ -47,6 +47,24 @@ impl Cgroup {
         files::write(&self.path.join(file), value.to_string())
     }
 
+    /// Sets a limit on a device in one of its files, such as `blkio.throttle.read_bps_device`; 0 lifts it.
+    ///
+    /// # Errors
+    /// Where the controller has no such file or the kernel no such device.
+    pub fn limit(&self, file: &str, (major, minor): (u32, u32), limit: u64) -> Result<()> {
+        files::write(&self.path.join(file), format!("{major}:{minor} {limit}"))
+    }
+
+    /// A count of one of its files of `MAJOR:MINOR KIND COUNT` lines, such as `Read` in `blkio.throttle.io_serviced`; 0 where the
+    /// device is in none of them yet.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn of_device(&self, file: &str, (major, minor): (u32, u32), kind: &str) -> Result<u64> {
+        let text = files::read(&self.path.join(file))?;
+        Ok(parse_figure(&text, &format!("{major}:{minor} {kind}")).unwrap_or(0))
+    }
+
     /// The path of one of its files.
     pub(crate) fn file(&self, file: &str) -> PathBuf {
         self.path.join(file)

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
 
-use super::plan::{Fault, OpenWindow, Proof, Truth, VolumeKind, standard_load};
+use super::plan::{Fault, OpenWindow, Proof, Truth, VolumeKind, prepared, standard_load};
 use super::test_bed::{Slow, TestBed};
 use crate::client::{Connection, Request, Traffic};
 use crate::error::{Error, Result};
 use crate::files;
+use crate::host::Cgroup;
 use crate::process::{Background, Process};
 use crate::session::interrupt;
 use crate::volume::{DirtyLimit, FileSystem};
@@ -178,6 +179,47 @@ pub(super) const SLOW_DEVICE: Fault = Fault {
     ..Fault::DEFAULT
 };
 
+/// The same, on a quick device that the broker's cgroup may read few bytes a second from: blk-throttle (version 1's
+/// `blkio.throttle.*`, version 2's `io.max`) holds back what is read before it enters the device's queue.
+///
+/// Truth: `io-throttled` for every slow request, as `slow-device` there.
+pub(super) const IO_LIMIT: Fault = Fault {
+    name: "io-limit",
+    story: "no journal; appends must read their segment's last page, and the broker's cgroup may read little",
+    volume: VolumeKind::WITHOUT_JOURNAL,
+    truths: || vec![Truth::of(&["io-throttled"])],
+    // In it from the start and unlimited: as a container is.
+    prepare: |bed, tools, _| tools.cgroup.insert(Cgroup::make(bed.site.path(), "blkio")?).put(bed.broker.pid),
+    inject: |window| {
+        let device = window.bed.volume()?.device_number()?;
+        let bytes_per_second = window.rng.u64(MIN_LIMIT..=3 * MIN_LIMIT);
+        let each = Duration::from_millis(1_000 * PAGE_BYTES / bytes_per_second);
+        let reads = |window: &OpenWindow<'_>| {
+            prepared(window.tools.cgroup.as_ref())?.of_device("blkio.throttle.io_serviced", device, "Read")
+        };
+        let limit = |window: &OpenWindow<'_>, limit| {
+            prepared(window.tools.cgroup.as_ref())?.limit("blkio.throttle.read_bps_device", device, limit)
+        };
+        let before = reads(window)?;
+        limit(window, bytes_per_second)?;
+        interrupt().sleep(LIMIT_IS_KNOWN)?;
+        let done = cold_appends(window, each * window.traffic.partitions);
+        limit(window, 0)?;
+        done?;
+        let held_back = reads(window)?.saturating_sub(before);
+        window.parameters = format!("reads of {bytes_per_second} B/s, {TIMES} times");
+        Ok(Proof::Counted(held_back as usize, "reads of the broker under the limit"))
+    },
+    ..Fault::DEFAULT
+};
+
+/// What a cold append reads.
+const PAGE_BYTES: u64 = 4_096;
+/// A recorder looks at the limits once a second.
+const LIMIT_IS_KNOWN: Duration = Duration::from_millis(1_200);
+/// Such a page takes a quarter of a second then, and as long for each partition that is read at once.
+const MIN_LIMIT: u64 = 4 * PAGE_BYTES;
+
 /// How often in a window, and how far apart.
 const TIMES: u32 = 3;
 const APART: Duration = Duration::from_millis(450);
@@ -189,6 +231,15 @@ fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Proof> {
     let held_ms = window.rng.u64(120..=350);
     let held = Duration::from_millis(held_ms);
     window.bed.delay(Slow::Reads, held_ms)?;
+    cold_appends(window, held)?;
+    window.bed.clear_delays()?;
+    interrupt().sleep(held)?;
+    window.parameters = format!("reads +{held_ms} ms, {TIMES} times");
+    Ok(Proof::HeldBack("reads held back"))
+}
+
+/// Has the next append to each partition read its page, which takes so long at most, several times.
+fn cold_appends(window: &mut OpenWindow<'_>, held: Duration) -> Result<()> {
     for _ in 0..TIMES {
         window.pause(true);
         interrupt().sleep(PAUSE)?;
@@ -198,10 +249,7 @@ fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Proof> {
         window.pause(false);
         interrupt().sleep(APART + held)?;
     }
-    window.bed.clear_delays()?;
-    interrupt().sleep(held)?;
-    window.parameters = format!("reads +{held_ms} ms, {TIMES} times");
-    Ok(Proof::HeldBack("reads held back"))
+    Ok(())
 }
 
 /// Many producers to one partition: when one's append is slow (as of [`SLOW_DEVICE`]), all others wait for the
