@@ -1,7 +1,8 @@
-//! Limits of a cgroup of version 2, as the probes see them: a thread that sleeps because its group is over `memory.high`. Runs
-//! itself again as what is limited. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not
-//! run, and so it does where version 1 has the memory controller: `BROKERSCOPE_CGROUP2=1` says that it must run, which
-//! `make vmtest` sets for its guests.
+//! Limits of a cgroup of version 2, as the probes see them: a thread that sleeps because its group is over `memory.high` or has
+//! used up its share by `io.cost`, and a request that `io.max` holds back. Runs itself again as what is limited. Needs root, BPF
+//! and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and so it does where version 1 has the
+//! controller: `BROKERSCOPE_CGROUP2=1` says that it must run, which `make vmtest` sets for its guests.
+//! `io.latency` is not tried: Debian's kernels are built without it (`CONFIG_BLK_CGROUP_IOLATENCY`).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -16,12 +17,15 @@ mod watched;
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use model::{Event as Row, OffCpu};
-use probes::{Event, Facts, Plan, Probes, Purpose, Target};
+use probes::{BlockIo, Event, Facts, Plan, Probes, Purpose, Target};
+use scene::FileSystem;
 use tempfile::TempDir;
 use watched::Watch;
 
@@ -30,7 +34,12 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 const HIGH_BYTES: u64 = 1 << 20;
 /// What the process takes and gives back, again and again.
 const TAKEN_BYTES: usize = 1 << 20;
-/// The file that the process which is limited appends to.
+/// What a process reads at a time, and how much of that the group may read in a second.
+const PAGE_BYTES: usize = 4 << 10;
+const BYTES_PER_SECOND: usize = 2 * PAGE_BYTES;
+/// What a wait takes at least that the limit is for: far more than the device.
+const LONG_NS: i64 = 200_000_000;
+/// Where a process that is limited finds the file that it works on.
 const LIMITED: &str = "BROKERSCOPE_TEST_LIMITED";
 
 #[test]
@@ -38,25 +47,58 @@ fn a_sleep_over_memory_high_is_reported_with_its_stack() {
     if let Some(file) = std::env::var_os(LIMITED) {
         return append_and_take_memory(Path::new(&file));
     }
-    if !gate::is_open() {
-        return;
-    }
-    let Some(group) = Group::new() else {
-        assert!(std::env::var_os("BROKERSCOPE_CGROUP2").is_none(), "no memory controller of version 2");
-        eprintln!("NOT RUN: the memory controller is not one of cgroup version 2 here; make vmtest runs it");
-        return;
-    };
+    let Some(group) = Group::with("memory") else { return };
     let file = tempfile::NamedTempFile::new().unwrap();
-    let victim = Victim::start(file.path());
-    let mut watched = watch(victim.0.id());
-    group.limit(&victim, HIGH_BYTES);
+    let victim = Victim::start("a_sleep_over_memory_high_is_reported_with_its_stack", file.path());
+    let mut watched = watch(victim.0.id(), &[Purpose::FileWrites]);
+    group.set("memory.high", &HIGH_BYTES.to_string());
+    group.put(&victim);
     victim.go_on();
-    let is_throttled = |wait: &&OffCpu| wait.stack.contains("mem_cgroup_handle_over_high");
-    watched.until("sleep over memory.high", |seen| seen.waits().any(|wait| is_throttled(&wait)));
-    let wait = watched.waits().find(is_throttled).unwrap();
-    assert_eq!((wait.pid, wait.preempted), (victim.0.id(), false), "{wait:?}");
-    let losses = watched.probes.losses();
-    assert!(!losses.any_event(), "{losses:?}");
+    watched.until_asleep_in("mem_cgroup_handle_over_high", &victim);
+}
+
+#[test]
+fn a_request_that_io_max_held_back_enters_the_queue_when_the_wait_for_it_is_nearly_over() {
+    if let Some(file) = std::env::var_os(LIMITED) {
+        return read_from_the_device(Path::new(&file));
+    }
+    let Some(group) = Group::with("io") else { return };
+    let disk = FileSystem::new();
+    let victim = Victim::start(
+        "a_request_that_io_max_held_back_enters_the_queue_when_the_wait_for_it_is_nearly_over",
+        &filled(&disk),
+    );
+    let mut watched = watch(victim.0.id(), &[Purpose::FileReads, Purpose::BlockIo, Purpose::BlockQueue]);
+    let (major, minor) = disk.device();
+    group.set("io.max", &format!("{major}:{minor} rbps={BYTES_PER_SECOND}"));
+    group.put(&victim);
+    victim.go_on();
+    let inode = fs::metadata(filled(&disk)).unwrap().ino();
+    watched.until("read that was held back", |seen| seen.held_back(inode).next().is_some());
+    let (wait, io, queued) = watched.held_back(inode).next().unwrap();
+    // Half a second each; the device takes a few milliseconds.
+    assert!((queued - wait.start.0) * 10 > (wait.end - wait.start).0 * 9, "{wait:?}; {io:?}");
+    watched.assert_nothing_lost();
+}
+
+#[test]
+fn a_sleep_for_io_cost_is_reported_with_its_stack() {
+    if let Some(file) = std::env::var_os(LIMITED) {
+        return read_from_the_device(Path::new(&file));
+    }
+    let Some(group) = Group::with("io") else { return };
+    let disk = FileSystem::new();
+    let victim = Victim::start("a_sleep_for_io_cost_is_reported_with_its_stack", &filled(&disk));
+    let mut watched = watch(victim.0.id(), &[Purpose::FileReads]);
+    let (major, minor) = disk.device();
+    // A device of so few requests a second, by which the controller goes, no matter how quick it is.
+    let model = "ctrl=user model=linear rbps=65536 rseqiops=4 rrandiops=4 wbps=65536 wseqiops=4 wrandiops=4";
+    group.set_of_all("io.cost.model", &format!("{major}:{minor} {model}"));
+    group.set_of_all("io.cost.qos", &format!("{major}:{minor} enable=1 ctrl=user min=100.00 max=100.00"));
+    group.put(&victim);
+    victim.go_on();
+    watched.until_asleep_in("ioc_rqos_throttle", &victim);
+    group.set_of_all("io.cost.qos", &format!("{major}:{minor} enable=0"));
 }
 
 /// What is limited: takes memory between two appends, until it is killed.
@@ -69,13 +111,39 @@ fn append_and_take_memory(file: &Path) {
     }
 }
 
-/// What shows it. Each further hook takes time to attach in a guest.
-const NEEDED: [Purpose; 3] = [Purpose::FileWrites, Purpose::OffCpu, Purpose::KernelStacks];
+/// What is limited: reads pages that are not in the page cache, until it is killed.
+fn read_from_the_device(file: &Path) {
+    io::stdin().read_line(&mut String::new()).unwrap();
+    let file = File::open(file).unwrap();
+    let advise = |advice| {
+        // SAFETY: the call takes numbers only.
+        assert_eq!(unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) }, 0);
+    };
+    advise(libc::POSIX_FADV_RANDOM);
+    loop {
+        advise(libc::POSIX_FADV_DONTNEED);
+        file.read_exact_at(&mut [0; PAGE_BYTES], 0).unwrap();
+    }
+}
 
-fn watch(pid: u32) -> Watch {
+/// A file of one page, which is on the device.
+fn filled(disk: &FileSystem) -> PathBuf {
+    let path = disk.path().join("page");
+    if !path.exists() {
+        fs::write(&path, [1; PAGE_BYTES]).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+    }
+    path
+}
+
+/// By what shows it: each further hook takes time to attach in a guest.
+fn watch(pid: u32, of: &[Purpose]) -> Watch {
+    // Off the CPU are seen who is followed, which the hooks on writes begin.
+    let needed =
+        [&[Purpose::FileWrites, Purpose::OffCpu, Purpose::Wakeups, Purpose::KernelStacks], of].concat();
     let mut plan = Plan::choose(&Facts::survey());
-    plan.hooks.retain(|hook| NEEDED.contains(&hook.purpose));
-    for purpose in NEEDED {
+    plan.hooks.retain(|hook| needed.contains(&hook.purpose));
+    for purpose in needed {
         assert!(plan.uses(purpose), "{purpose:?} is missing: {:#?}", plan.hooks);
     }
     Watch::by(Probes::attach(&plan, &Target { pid, stacks: true }).unwrap(), GIVE_UP)
@@ -88,16 +156,45 @@ impl Watch {
             _ => None,
         })
     }
+
+    fn until_asleep_in(&mut self, function: &str, victim: &Victim) {
+        let is_it = |wait: &&OffCpu| wait.stack.contains(function);
+        self.until(function, |seen| seen.waits().any(|wait| is_it(&wait)));
+        let wait = self.waits().find(is_it).unwrap();
+        assert_eq!((wait.pid, wait.preempted), (victim.0.id(), false), "{wait:?}");
+        self.assert_nothing_lost();
+    }
+
+    fn assert_nothing_lost(&self) {
+        let losses = self.probes.losses();
+        assert!(!losses.any_event(), "{losses:?}");
+    }
+
+    /// Long waits with the request for a file's page that ended them, and when that entered the device's queue.
+    fn held_back(&self, inode: u64) -> impl Iterator<Item = (&OffCpu, &BlockIo, i64)> {
+        let reads = move || {
+            self.events.iter().filter_map(move |event| match event {
+                Event::BlockIo(io) if io.file.as_ref().is_some_and(|file| file.inode == inode) => Some(io),
+                _ => None,
+            })
+        };
+        let long = self.waits().filter(|wait| (wait.end - wait.start).0 >= LONG_NS);
+        long.filter_map(move |wait| {
+            let ended = |io: &&BlockIo| (wait.start.0..=wait.end.0).contains(&(io.end_ns as i64));
+            let io = reads().find(ended)?;
+            Some((wait, io, io.queued_ns? as i64))
+        })
+    }
 }
 
 /// This test as another process, which waits for a line; killed when dropped.
 struct Victim(Child);
 
 impl Victim {
-    fn start(file: &Path) -> Self {
+    fn start(test: &str, file: &Path) -> Self {
         // A path that was looked up before its mounts were unshared leads nowhere.
         let mut command = Command::new("/proc/self/exe");
-        command.args(["a_sleep_over_memory_high_is_reported_with_its_stack", "--exact", "--test-threads=1"]);
+        command.args([test, "--exact", "--test-threads=1"]);
         let command = command.env(LIMITED, file).stdin(Stdio::piped()).stdout(Stdio::null());
         Self(command.spawn().unwrap())
     }
@@ -117,22 +214,33 @@ impl Drop for Victim {
 /// A group of version 2 in a mount of its hierarchy; both go when it is dropped.
 struct Group {
     root: TempDir,
+    controller: &'static str,
 }
 
 impl Group {
-    /// None where version 1 has the memory controller, or the kernel lacks it.
-    fn new() -> Option<Self> {
+    /// None where live tests do not run, or version 1 has the controller, or the kernel lacks it.
+    fn with(controller: &'static str) -> Option<Self> {
+        if !gate::is_open() {
+            return None;
+        }
         scene::unshare_mounts();
         let root = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "cgroup2", "none"]).arg(root.path());
         assert!(mount.status().unwrap().success(), "cannot mount cgroup2");
-        let group = Self { root };
+        let group = Self { root, controller };
         let controllers = fs::read_to_string(group.root.path().join("cgroup.controllers")).unwrap();
-        if !controllers.split_whitespace().any(|name| name == "memory") {
+        if !controllers.split_whitespace().any(|name| name == controller) {
+            assert!(
+                std::env::var_os("BROKERSCOPE_CGROUP2").is_none(),
+                "no {controller} controller of version 2"
+            );
+            eprintln!(
+                "NOT RUN: the {controller} controller is not one of cgroup version 2 here; make vmtest runs it"
+            );
             return None;
         }
-        fs::write(group.root.path().join("cgroup.subtree_control"), "+memory").unwrap();
+        group.set_of_all("cgroup.subtree_control", &format!("+{controller}"));
         fs::create_dir(group.directory()).unwrap();
         Some(group)
     }
@@ -141,9 +249,19 @@ impl Group {
         self.root.path().join("limited")
     }
 
-    fn limit(&self, process: &Victim, bytes: u64) {
-        fs::write(self.directory().join("memory.high"), bytes.to_string()).unwrap();
-        fs::write(self.directory().join("cgroup.procs"), process.0.id().to_string()).unwrap();
+    fn set(&self, file: &str, value: &str) {
+        fs::write(self.directory().join(file), value)
+            .unwrap_or_else(|error| panic!("{file}: {value}: {error}"));
+    }
+
+    /// In a file of the root's.
+    fn set_of_all(&self, file: &str, value: &str) {
+        let path = self.root.path().join(file);
+        fs::write(path, value).unwrap_or_else(|error| panic!("{file}: {value}: {error}"));
+    }
+
+    fn put(&self, process: &Victim) {
+        self.set("cgroup.procs", &process.0.id().to_string());
     }
 }
 
@@ -153,7 +271,8 @@ impl Drop for Group {
             if let Err(error) = fs::remove_dir(self.directory()) {
                 eprintln!("could not remove {}: {error}", self.directory().display());
             }
-            let _ = fs::write(self.root.path().join("cgroup.subtree_control"), "-memory");
+            let all = self.root.path().join("cgroup.subtree_control");
+            let _ = fs::write(all, format!("-{}", self.controller));
         }
         let unmounted = Command::new("umount").arg("-l").arg(self.root.path()).status();
         if !unmounted.is_ok_and(|status| status.success()) {
