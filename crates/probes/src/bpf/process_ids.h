@@ -49,17 +49,17 @@ static __always_inline __u32 visible(struct pid *pid)
 	return (__u64)id.ns == pid_settings.pid_namespace ? id.nr : 0;
 }
 
-/* Of a task that a program got as an argument. */
+/* Of any task, as an argument or as what TYPED gave. */
 static __always_inline __u32 visible_tid_of(struct task_struct *task)
 {
-	return pid_settings.pid_level ? visible(BPF_CORE_READ(task, thread_pid)) : task->pid;
+	return pid_settings.pid_level ? visible(BPF_CORE_READ(task, thread_pid)) : DIRECT(task, pid);
 }
 
 static __always_inline __u32 visible_pid_of(struct task_struct *task)
 {
 	if (pid_settings.pid_level)
 		return visible(BPF_CORE_READ(task, group_leader, thread_pid));
-	return task->tgid;
+	return DIRECT(task, tgid);
 }
 
 static __always_inline __u32 visible_tid(void)
