@@ -2,7 +2,7 @@
 #
 #   make quick   format, clippy and tests of the crates that changed, in under three minutes; while you work
 #   make test    format, lints, rustdoc, the book, every test that needs no privilege, fuzz targets; as root the live tests too (BPF, real
-#                broker, real clients), faults-short and a kernel in a virtual machine. 28 minutes on two idle cores
+#                broker, real clients), faults-short and a kernel in a virtual machine. Half an hour on two idle cores
 #   make docs    the book (target/book), man pages and completions (target/manual); links, spelling, output that pages
 #                quote, commands that they show
 #   make test-long   what takes long and rarely fails: see TEST_LONG below; prints its list first
@@ -68,10 +68,10 @@ test: setup-test fmt-check lint doc unit docs page fuzz-smoke live
 quick:
 	@scripts/quick
 
-# Live tests that take long and whose subject rarely changes: old brokers and clients, the newest clients, following advice,
-# object stores, SQL engines. The rest of the list is of the same kind: the build without Linux, more inputs for each fuzz
-# target, one kernel more.
-LIVE_LONG := fleet_sql newest_clients old_versions stores tuning
+# Live tests that take long and whose subject rarely changes: old brokers and clients, the newest clients, following advice, a
+# fleet of brokers, dashboards, object stores, SQL engines. The rest of the list is of the same kind: the build without Linux,
+# more inputs for each fuzz target, one kernel more.
+LIVE_LONG := dashboards fleet fleet_sql newest_clients old_versions stores tuning
 TEST_LONG := offline fuzz-long live-long vmtest
 test-long: setup-test
 	@echo "test-long: $(TEST_LONG); live tests: $(LIVE_LONG); kernels: $(KERNELS)"
