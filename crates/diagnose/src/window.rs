@@ -208,7 +208,9 @@ impl Window {
     }
 
     pub(crate) fn block_io(&mut self, io: BlockIo) {
-        if io.latency() >= UNREMARKABLE_BLOCK_IO || self.troubles.is_limited(&io.device) {
+        let may_have_been_held_back =
+            || io.inode.and(io.queued).is_some() && self.troubles.is_limited(&io.device);
+        if io.latency() >= UNREMARKABLE_BLOCK_IO || may_have_been_held_back() {
             self.troubles.block_io(&io);
             self.kept += 1;
             self.ios.of_mut(&io.device.number()).insert(io);
