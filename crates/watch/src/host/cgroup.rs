@@ -105,16 +105,24 @@ impl Cgroup {
     /// What the group and those above it may do on devices: the least of each limit. Devices without limits are not in it.
     pub(super) fn io_limits(&self) -> IoLimits {
         let mut limits = IoLimits::new();
-        let dir = self.block_io.as_ref().or(self.unified.as_ref());
-        for dir in dir.into_iter().flat_map(|dir| dir.ancestors()) {
-            let io_max = text::read(&dir.join("io.max")).unwrap_or_default();
-            for (metric, key, file) in IO_LIMITS {
-                let of_device = io_max.lines().filter_map(|line| limit_in_line(line, key));
-                let alone = text::read(&dir.join(file)).unwrap_or_default();
-                let of_file = alone.lines().filter_map(limit_of_line);
-                for (device, limit) in of_device.chain(of_file) {
-                    let least = limits.entry((device, metric)).or_insert(limit);
-                    *least = limit.min(*least);
+        let mut hold = |metric, (device, limit): (DeviceNumber, u64)| {
+            let least = limits.entry((device, metric)).or_insert(limit);
+            *least = limit.min(*least);
+        };
+        let read = |dir: &Path, file: &str| text::read(&dir.join(file)).unwrap_or_default();
+        // Once a second: of the version that has the controller only.
+        if let Some(dir) = &self.block_io {
+            for (dir, (metric, _, file)) in
+                dir.ancestors().flat_map(|dir| IO_LIMITS.map(|limit| (dir, limit)))
+            {
+                read(dir, file).lines().filter_map(limit_of_line).for_each(|limit| hold(metric, limit));
+            }
+        } else if let Some(dir) = &self.unified {
+            for text in dir.ancestors().map(|dir| read(dir, "io.max")) {
+                for (metric, key, _) in IO_LIMITS {
+                    text.lines()
+                        .filter_map(|line| limit_in_line(line, key))
+                        .for_each(|limit| hold(metric, limit));
                 }
             }
         }
