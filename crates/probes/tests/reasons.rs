@@ -249,7 +249,7 @@ const SYNCING_THREADS: usize = 8;
 const SYNCING: Duration = Duration::from_secs(6);
 
 /// A thread's time off the CPU is reported, once, no matter which thread had the CPU before: also one that the host hides from all
-/// tracepoints, as some cloud sandboxes do. What is not reported is a loss.
+/// tracepoints, as a Firecracker guest did. What is not reported is a loss.
 fn check_every_interval(stage: &Stage, watched: &mut Watch) {
     watched.events.clear();
     let end = Instant::now() + SYNCING;

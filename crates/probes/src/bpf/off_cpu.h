@@ -131,9 +131,9 @@ static __always_inline __u64 queue_clock(struct task_struct *task)
 }
 
 /*
- * A thread runs that was not seen to return. No tracepoint fires while a thread runs that the host hides from tracing, as some
- * cloud sandboxes hide their agent: not where it hands the CPU to another thread either. The scheduler's
- * account says when that was (sched_info_arrive, kernel/sched/stats.h).
+ * A thread runs that was not seen to return. No tracepoint fires while a thread runs that the host hides from tracing, as a
+ * Firecracker guest hid its agent: not where it hands the CPU to another thread either. The scheduler's account says when
+ * that was (sched_info_arrive, kernel/sched/stats.h).
  */
 static __noinline int return_late(union scratch *buffer, struct op *op, struct task_struct *task)
 {
