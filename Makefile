@@ -10,7 +10,7 @@
 #   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture; what watching costs a broker
 #                (root; installs what it needs, writes up to 3.5 GB into target/bench for a while, needs 6 GB of memory;
 #                PARTS="files memory live segment explain live-verdicts export page compare fleet advise logs kernel
-#                kernel-paced locks")
+#                overhead overhead-hooks locks")
 #   make latency latencies beside Kafka's own request log, of every client; on an otherwise idle machine
 #   make faults  injects causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again);

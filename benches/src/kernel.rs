@@ -1,11 +1,7 @@
-//! What watching costs a broker: throughput, latency and processor time with `brokerscope record` beside
-//! nobody, beside the same hooks with programs that do nothing, and beside tcpdump with a bpftrace script; what its
-//! BPF programs take; whether anything is lost, and what other processes pay.
-//!
-//! Two parts. `kernel-paced` is the load that a broker must bear while it is watched, 5,000 requests a second, no matter what
-//! comes of them: latency, the recorder's share of the processor, completeness. `kernel` is as much as broker and load
-//! can do on this machine, where every processor is taken and all that anybody else does is taken of the
-//! throughput; ten times the events; and other processes.
+//! What watching costs a broker that takes as much as broker and load can do on this machine, where every processor is taken and
+//! all that anybody else does is taken of the throughput: throughput and latency with `brokerscope record` beside nobody,
+//! beside the same hooks with programs that do nothing, and beside tcpdump with a bpftrace script; whether anything is
+//! lost at ten times the events; and what other processes pay. The load that a broker must bear is [`crate::overhead`]'s.
 //!
 //! Everything runs on one machine, so the load takes of the broker's processors as the watchers do. All runs
 //! are in turns, and ratios are of runs beside each other.
@@ -15,13 +11,12 @@ mod bystander;
 mod flood;
 mod floor;
 mod judgement;
-mod latencies;
-mod paced;
+pub(crate) mod latencies;
 pub(crate) mod producer;
-mod recorded;
+pub(crate) mod recorded;
 pub(crate) mod run;
 pub(crate) mod stage;
-mod stand_in;
+pub(crate) mod stand_in;
 pub(crate) mod watcher;
 
 use std::path::Path;
@@ -30,7 +25,7 @@ use crate::target::Target;
 use crate::{stop, table};
 pub(crate) use bystander::bystand;
 pub(crate) use flood::flood;
-pub(crate) use producer::produce;
+pub(crate) use producer::{pace, produce};
 use run::Run;
 use stage::{Setting, Stage};
 pub(crate) use stand_in::idle;
@@ -70,24 +65,21 @@ pub(crate) struct Load {
 }
 
 /// Measures what is asked for, prints tables, and says what was reached.
-pub(crate) fn hold(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
+pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let stage = Stage::set(&directory.join("kernel"), &Setting::default())?;
-    let hold_shape = if part == "kernel-paced" { paced::hold } else { saturated };
     let mut targets = Vec::new();
     for (shape, records) in SHAPES {
         let unpaced = Load { records, rate: 0, seconds: MEASURED_SECONDS };
         for _ in 0..WARM_UPS {
             Run::hold(&stage, brokerscope, Kind::Nobody, unpaced)?;
         }
-        for mut target in hold_shape(shape, records, &stage, brokerscope)? {
-            target.what = format!("{part}: {shape}: {}", target.what);
+        for mut target in saturated(shape, records, &stage, brokerscope)? {
+            target.what = format!("kernel: {shape}: {}", target.what);
             targets.push(target);
         }
     }
-    if part == "kernel" {
-        targets.extend(bystander::hold(&stage, brokerscope)?);
-        targets.extend(flood::hold(&stage, brokerscope)?);
-    }
+    targets.extend(bystander::hold(&stage, brokerscope)?);
+    targets.extend(flood::hold(&stage, brokerscope)?);
     Ok(targets)
 }
 

@@ -20,6 +20,7 @@ mod live_verdicts;
 mod locks;
 mod logs;
 mod memory;
+mod overhead;
 mod packets;
 mod page;
 mod records;
@@ -41,7 +42,7 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 15] = [
+const PARTS: [&str; 16] = [
     "files",
     "memory",
     "live",
@@ -54,7 +55,8 @@ const PARTS: [&str; 15] = [
     "fleet",
     "advise",
     "kernel",
-    "kernel-paced",
+    "overhead",
+    "overhead-hooks",
     "locks",
     "logs",
 ];
@@ -71,6 +73,13 @@ fn main() -> anyhow::Result<ExitCode> {
         [kernel::PRODUCE, port, partitions, records, rate, seconds] => {
             let (partitions, records) = (partitions.parse()?, records.parse()?);
             kernel::produce(port.parse()?, partitions, records, rate.parse()?, seconds.parse()?)?;
+        }
+        [overhead::PACE, port, partitions, records, rate, connections] => {
+            let (partitions, records) = (partitions.parse()?, records.parse()?);
+            kernel::pace(port.parse()?, partitions, records, rate.parse()?, connections.parse()?)?;
+        }
+        [overhead::ATTACH, hooks, process, port] => {
+            overhead::attach(hooks, process.parse()?, port.parse()?)?;
         }
         [kernel::BYSTAND, deed] => kernel::bystand(deed)?,
         [kernel::IDLE, ..] => kernel::idle()?,
@@ -122,7 +131,8 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "compare" => compare::hold(brokerscope, directory),
         "fleet" => fleet::hold(brokerscope, directory),
         "advise" => advise::hold(brokerscope, directory),
-        "kernel" | "kernel-paced" => kernel::hold(part, brokerscope, directory),
+        "kernel" => kernel::hold(brokerscope, directory),
+        "overhead" | "overhead-hooks" => overhead::hold(part, brokerscope, directory),
         "logs" => logs::hold(brokerscope, directory),
         part if part.starts_with("locks") => locks::hold(part, brokerscope, directory),
         _ => segments::hold(brokerscope, directory),

@@ -8,8 +8,8 @@ use anyhow::{Context as _, bail};
 #[derive(Default)]
 pub(crate) struct Latencies(Vec<u32>);
 
-/// The share of the latencies that a producer hands on one by one, the longest first.
-const SLOWEST_SHARE: f64 = 0.1;
+/// A request that takes longer is one of the tail.
+const SLOW: Duration = Duration::from_millis(2);
 
 /// What a producer saw of its load.
 #[derive(Clone, Debug)]
@@ -21,8 +21,6 @@ pub(crate) struct LatencyStats {
     pub(crate) median: Duration,
     pub(crate) p99: Duration,
     pub(crate) longest: Duration,
-    /// The longest latencies of all, in microseconds, longest first.
-    slowest: Vec<u32>,
 }
 
 impl Latencies {
@@ -31,17 +29,54 @@ impl Latencies {
         self.0.push(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
     }
 
+    /// What [`Quantiles::parse`] reads, of all that were due within such a time.
+    pub(crate) fn quantiles(mut self, within: Duration) -> String {
+        self.0.sort_unstable();
+        let millis = |share| f64::from(self.at(share)) / 1e3;
+        let slow = self.0.len() - self.0.partition_point(|&micros| u128::from(micros) <= SLOW.as_micros());
+        let quantiles =
+            [millis(0.5), millis(0.9), millis(0.95), millis(0.99), slow as f64 / self.0.len() as f64];
+        let quantiles: Vec<String> = quantiles.iter().map(f64::to_string).collect();
+        format!("{} {} {}", self.0.len(), within.as_secs_f64(), quantiles.join(" "))
+    }
+
+    /// The latency that so many are below, of sorted ones; in microseconds.
+    fn at(&self, share: f64) -> u32 {
+        let index = (self.0.len() as f64 * share) as usize;
+        self.0.get(index.min(self.0.len().saturating_sub(1))).copied().unwrap_or(0)
+    }
+
     /// What [`LatencyStats::parse`] reads.
     pub(crate) fn line(mut self, within: Duration) -> String {
         self.0.sort_unstable();
-        let at = |share: f64| {
-            let index = (self.0.len() as f64 * share) as usize;
-            self.0.get(index.min(self.0.len().saturating_sub(1))).copied().unwrap_or(0)
+        let at = |share| self.at(share);
+        format!("{} {} {} {} {}", self.0.len(), within.as_micros(), at(0.5), at(0.99), at(1.0))
+    }
+}
+
+/// What requests that were due in a window saw.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quantiles {
+    pub(crate) requests: u64,
+    pub(crate) seconds: f64,
+    /// Latencies in milliseconds.
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    /// The share of the requests that took longer than [`SLOW`].
+    pub(crate) slow: f64,
+}
+
+impl Quantiles {
+    /// Reads what [`Latencies::quantiles`] says.
+    pub(crate) fn parse(line: &str) -> anyhow::Result<Self> {
+        let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>();
+        let numbers = numbers.with_context(|| format!("not what a producer says: {line}"))?;
+        let [requests, seconds, p50, p90, p95, p99, slow] = numbers[..] else {
+            bail!("not what a producer says: {line}")
         };
-        let summary = format!("{} {} {} {} {}", self.0.len(), within.as_micros(), at(0.5), at(0.99), at(1.0));
-        let slowest = (self.0.len() as f64 * SLOWEST_SHARE) as usize;
-        let slowest = self.0.iter().rev().take(slowest).map(u32::to_string);
-        std::iter::once(summary).chain(slowest).collect::<Vec<_>>().join(" ")
+        Ok(Self { requests: requests as u64, seconds, p50, p90, p95, p99, slow })
     }
 }
 
@@ -50,24 +85,11 @@ impl LatencyStats {
     pub(crate) fn parse(line: &str) -> anyhow::Result<Self> {
         let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
         let numbers = numbers.with_context(|| format!("not what a producer says: {line}"))?;
-        let [answered, requests, within, median, p99, longest, ref slowest @ ..] = numbers[..] else {
+        let [answered, requests, within, median, p99, longest] = numbers[..] else {
             bail!("not what a producer says: {line}")
         };
-        let slowest = slowest.iter().map(|&micros| u32::try_from(micros).unwrap_or(u32::MAX)).collect();
         let [median, p99, longest] = [median, p99, longest].map(Duration::from_micros);
-        Ok(Self { answered, requests, seconds: within as f64 / 1e6, median, p99, longest, slowest })
-    }
-
-    /// The p99 of the requests of several loads taken together, in seconds; exact for up to ten of the same size, even where
-    /// all that lies beyond is of one.
-    pub(crate) fn p99_of_all<'a>(all: impl Iterator<Item = &'a Self>) -> f64 {
-        let (mut slowest, mut requests) = (Vec::new(), 0);
-        for seen in all {
-            slowest.extend_from_slice(&seen.slowest);
-            requests += seen.requests;
-        }
-        slowest.sort_unstable_by_key(|&micros| std::cmp::Reverse(micros));
-        slowest.get((requests as f64 * 0.01) as usize).map_or(f64::NAN, |&micros| f64::from(micros) / 1e6)
+        Ok(Self { answered, requests, seconds: within as f64 / 1e6, median, p99, longest })
     }
 
     pub(crate) fn per_second(&self) -> f64 {

@@ -3,6 +3,7 @@
 
 mod connection;
 mod frame;
+mod pace;
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -14,6 +15,7 @@ use nix::sys::time::TimeSpec;
 
 use super::latencies::Latencies;
 use connection::Connection;
+pub(crate) use pace::pace;
 
 /// As many as there are, so that several request handlers and network threads have work.
 const CONNECTIONS: usize = 8;
@@ -52,7 +54,7 @@ pub(crate) fn produce(
         clock.send_what_is_due(&mut connections)?;
         for ready in wait(&connections, clock.next())? {
             let connection = connections.get_mut(ready).context("no such connection")?;
-            let answered = connection.receive(|latency| {
+            let answered = connection.receive(|_, latency| {
                 if clock.measures() {
                     measured.add(latency);
                 }
@@ -67,7 +69,7 @@ pub(crate) fn produce(
     say("end")?;
     while connections.iter().any(|connection| !connection.is_answered()) {
         for ready in wait(&connections, None)? {
-            answers += connections.get_mut(ready).context("no such connection")?.receive(|_| ())?;
+            answers += connections.get_mut(ready).context("no such connection")?.receive(|_, _| ())?;
         }
     }
     say(&format!("{answers} {}", measured.line(within)))

@@ -16,7 +16,7 @@ use super::recorded::RecordingStats;
 use super::stage::Stage;
 use super::stand_in::StandIn;
 use super::watcher::{Kind, Watcher};
-use super::{IDLE, Load, PRODUCE, producer};
+use super::{IDLE, Load, PRODUCE};
 use crate::stop;
 
 /// What one run showed.
@@ -70,12 +70,6 @@ impl Run {
     /// The broker's processor time for one request, without what programs took of it; in nanoseconds.
     pub(crate) fn broker_nanos(&self) -> f64 {
         self.broker.saturating_sub(self.in_programs()).as_nanos() as f64 / self.seen.requests as f64
-    }
-
-    /// How much of what was recorded fell into the time that was measured.
-    pub(crate) fn measured_share(&self) -> f64 {
-        let whole = self.seen.seconds + producer::SETTLE.as_secs_f64();
-        self.seen.seconds / whole
     }
 
     pub(crate) fn row(&self) -> Vec<String> {

@@ -121,7 +121,12 @@ impl Stage {
         self.broker.port
     }
 
-    /// A path in a directory that goes with this.
+    /// A directory that goes with this.
+    pub(crate) fn directory(&self) -> &Path {
+        self.site.path()
+    }
+
+    /// A path in that directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.site.path().join(name)
     }

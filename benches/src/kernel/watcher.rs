@@ -142,7 +142,7 @@ impl Watcher {
             }
             if let Some(status) = self.child.try_wait()? {
                 ensure!(status.success(), "{} ended with {status}: {}", self.name, self.said());
-                await_hooks_gone(end)?;
+                await_hooks_gone()?;
                 return Ok(self.said());
             }
             if Instant::now() > end {
@@ -159,7 +159,8 @@ impl Watcher {
 }
 
 /// A recorder leaves the closing of its hooks to another process. Who is measured next must not pay for them.
-fn await_hooks_gone(end: Instant) -> anyhow::Result<()> {
+pub(crate) fn await_hooks_gone() -> anyhow::Result<()> {
+    let end = Instant::now() + PATIENCE;
     while is_ending()? {
         ensure!(Instant::now() < end, "{ENDING} does not end");
         sleep(Duration::from_millis(20));

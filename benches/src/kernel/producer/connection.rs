@@ -40,6 +40,11 @@ impl Connection {
         self.unanswered.is_empty()
     }
 
+    /// When the first of what is unanswered was due.
+    pub(super) fn oldest_unanswered(&self) -> Option<Instant> {
+        self.unanswered.front().copied()
+    }
+
     /// Sends so many requests that are due at `due`.
     pub(super) fn send(&mut self, count: usize, due: Instant) -> anyhow::Result<()> {
         self.going.clear();
@@ -52,8 +57,8 @@ impl Connection {
         self.stream.write_all(&self.going).context("the broker takes no request")
     }
 
-    /// Reads what is there and tells the latency of every answer in it; returns how many there were.
-    pub(super) fn receive(&mut self, mut tell: impl FnMut(Duration)) -> anyhow::Result<usize> {
+    /// Reads what is there; `each` gets when the request of each answer was due, and its latency. Returns how many there were.
+    pub(super) fn receive(&mut self, mut each: impl FnMut(Instant, Duration)) -> anyhow::Result<usize> {
         let mut buffer = [0; 16_384];
         let bytes = self.stream.read(&mut buffer)?;
         ensure!(bytes > 0, "the broker closed a connection");
@@ -63,7 +68,7 @@ impl Connection {
         while let Some((length, error)) = frame::answer(self.coming.get(taken..).unwrap_or_default(), TOPIC) {
             ensure!(error == 0, "the broker refused a batch with error {error}");
             let due = self.unanswered.pop_front().context("an answer to nothing")?;
-            tell(now.saturating_duration_since(due));
+            each(due, now.saturating_duration_since(due));
             taken += length;
             answers += 1;
         }

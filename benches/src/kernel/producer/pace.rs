@@ -1,0 +1,150 @@
+//! The producer at an even rate for as long as its caller likes: windows begin and end under one load.
+
+use std::io::{BufRead as _, BufReader, Stdin, Write as _};
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+use super::connection::Connection;
+use super::{BEAT, PATIENCE};
+use crate::kernel::latencies::Latencies;
+
+/// What an event is of, beside the connections' places.
+const COMMANDS: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+/// Events that are taken from the kernel at once.
+const EVENTS: usize = 256;
+
+/// Sends `rate` requests a second over so many connections until standard input ends. A line `begin` there begins a window, a
+/// line `end` ends it; as soon as everything that was due in it is answered, its latencies are printed
+/// ([`Latencies::quantiles`]). A latency counts from when the request was due, so that a stall counts for all that it held up.
+pub(crate) fn pace(
+    port: u16,
+    partitions: usize,
+    records: i32,
+    rate: u64,
+    connections: usize,
+) -> anyhow::Result<()> {
+    raise_limit_of_files()?;
+    let connections = (0..connections)
+        .map(|number| Connection::open(port, (number % partitions.max(1)) as i32, records))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut pacer = Pacer { connections, rate, start: Instant::now(), sent: 0, window: None };
+    println!("ready");
+    std::io::stdout().flush()?;
+    pacer.run()
+}
+
+fn raise_limit_of_files() -> anyhow::Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    Ok(setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?)
+}
+
+struct Pacer {
+    connections: Vec<Connection>,
+    rate: u64,
+    start: Instant,
+    sent: u64,
+    window: Option<OpenWindow>,
+}
+
+/// A window that is being measured, or whose last requests are not answered yet.
+struct OpenWindow {
+    begin: Instant,
+    end: Option<Instant>,
+    latencies: Latencies,
+}
+
+impl Pacer {
+    fn run(&mut self) -> anyhow::Result<()> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let readable = |of| EpollEvent::new(EpollFlags::EPOLLIN, of);
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)?;
+        timer.set(Expiration::Interval(TimeSpec::from_duration(BEAT)), TimerSetTimeFlags::empty())?;
+        epoll.add(timer.as_fd(), readable(TIMER))?;
+        let mut commands = BufReader::with_capacity(64, std::io::stdin());
+        epoll.add(commands.get_ref().as_fd(), readable(COMMANDS))?;
+        for (number, connection) in (0..).zip(&self.connections) {
+            epoll.add(connection.stream().as_fd(), readable(number))?;
+        }
+        let mut events = [EpollEvent::empty(); EVENTS];
+        loop {
+            let ready = epoll.wait(&mut events, EpollTimeout::NONE)?;
+            for event in events.get(..ready).unwrap_or_default() {
+                match event.data() {
+                    TIMER => timer.wait()?,
+                    COMMANDS if self.obey(&mut commands)? => {}
+                    COMMANDS => return Ok(()),
+                    number => self.receive(number as usize)?,
+                }
+            }
+            self.send_what_is_due()?;
+            self.close_window()?;
+        }
+    }
+
+    /// Reads one command; false at the end of standard input.
+    fn obey(&mut self, commands: &mut BufReader<Stdin>) -> anyhow::Result<bool> {
+        let mut line = String::new();
+        if commands.read_line(&mut line)? == 0 {
+            return Ok(false);
+        }
+        let now = Instant::now();
+        match (line.trim_end(), &mut self.window) {
+            ("begin", window) => {
+                *window = Some(OpenWindow { begin: now, end: None, latencies: Latencies::default() });
+            }
+            (_, Some(window)) => window.end = Some(now),
+            (_, None) => {}
+        }
+        Ok(true)
+    }
+
+    fn due(&self) -> Instant {
+        let exact = Duration::from_nanos(self.sent.saturating_mul(1_000_000_000) / self.rate.max(1));
+        self.start + BEAT * (exact.as_nanos() / BEAT.as_nanos()) as u32
+    }
+
+    fn send_what_is_due(&mut self) -> anyhow::Result<()> {
+        let now = Instant::now();
+        while self.due() <= now {
+            let (due, number) = (self.due(), self.sent as usize % self.connections.len().max(1));
+            self.connections.get_mut(number).context("no connection")?.send(1, due)?;
+            self.sent += 1;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, number: usize) -> anyhow::Result<()> {
+        let connection = self.connections.get_mut(number).context("no such connection")?;
+        let window = &mut self.window;
+        connection.receive(|due, latency| {
+            let Some(window) = window else { return };
+            if due >= window.begin && window.end.is_none_or(|end| due < end) {
+                window.latencies.add(latency);
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Prints a window's latencies once all of them are known.
+    fn close_window(&mut self) -> anyhow::Result<()> {
+        let Some(end) = self.window.as_ref().and_then(|window| window.end) else { return Ok(()) };
+        ensure!(end.elapsed() < PATIENCE, "the broker says nothing");
+        let is_answered =
+            |connection: &Connection| connection.oldest_unanswered().is_none_or(|due| due >= end);
+        if !self.connections.iter().all(is_answered) {
+            return Ok(());
+        }
+        if let Some(window) = self.window.take() {
+            println!("{}", window.latencies.quantiles(end - window.begin));
+            std::io::stdout().flush()?;
+        }
+        Ok(())
+    }
+}

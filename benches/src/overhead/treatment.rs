@@ -1,0 +1,221 @@
+//! Who watches in a window, and where: started before it and gone after it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use lab::host::Cgroup;
+
+use super::ATTACH;
+use crate::kernel::IDLE;
+use crate::kernel::recorded;
+use crate::kernel::stage::Stage;
+use crate::kernel::stand_in::StandIn;
+use crate::kernel::watcher::{Watcher, await_hooks_gone};
+
+/// Let pass after it has begun.
+const SETTLE: Duration = Duration::from_millis(500);
+/// cgroup v1's share of weight 10 where the default is 100 (`cpu.shares`, 1,024).
+const LOW_SHARES: i64 = 102;
+
+/// Who watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Treatment {
+    /// Nobody.
+    Control,
+    /// `brokerscope record` with everything on.
+    Record(Group),
+    /// Hooks alone.
+    Hooks(Hooks),
+    /// tcpdump and bpftrace.
+    Tools,
+}
+
+/// Where the recorder runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    /// In the broker's session and cgroup.
+    Same,
+    /// In another cgroup, with a tenth of the weight.
+    Weight,
+    /// In another that gets what nobody else wants (`cpu.idle`).
+    Idle,
+}
+
+/// Parts of what a recorder hooks; programs see that the process is another and return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hooks {
+    SystemCalls,
+    Scheduler,
+    /// The packet socket on the broker's port, with a reader that decodes nothing.
+    Tap,
+    /// A whole recorder of a process that does nothing: all hooks and its threads.
+    IdleRecorder,
+}
+
+impl Treatment {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Control => "nobody (control)",
+            Self::Record(Group::Same) => "record, same group",
+            Self::Record(Group::Weight) => "record, cgroup of weight 10",
+            Self::Record(Group::Idle) => "record, cgroup with cpu.idle",
+            Self::Hooks(hooks) => hooks.name(),
+            Self::Tools => "tcpdump + bpftrace",
+        }
+    }
+}
+
+impl Hooks {
+    fn name(self) -> &'static str {
+        match self {
+            Self::SystemCalls => "hooks on system calls",
+            Self::Scheduler => "hooks on the scheduler",
+            Self::Tap => "packet socket",
+            Self::IdleRecorder => "record of an idle process",
+        }
+    }
+
+    /// What [`super::attach()`] takes.
+    fn argument(self) -> &'static str {
+        match self {
+            Self::SystemCalls => "system-calls",
+            Self::Scheduler => "scheduler",
+            Self::Tap | Self::IdleRecorder => "tap",
+        }
+    }
+}
+
+/// What it takes to start any of them.
+pub(super) struct Tools<'s> {
+    brokerscope: PathBuf,
+    stage: &'s Stage,
+}
+
+/// Watchers that run; killed when dropped.
+#[derive(Default)]
+pub(super) struct Watchers {
+    watchers: Vec<Watcher>,
+    hooks: Option<HookHolder>,
+    recording: Option<PathBuf>,
+    // Dropped after its processes.
+    _idle: Option<StandIn>,
+    _group: Option<Cgroup>,
+}
+
+impl<'s> Tools<'s> {
+    pub(super) fn new(brokerscope: &Path, stage: &'s Stage) -> Self {
+        Self { brokerscope: brokerscope.to_owned(), stage }
+    }
+
+    pub(super) fn start(&self, treatment: Treatment) -> anyhow::Result<Watchers> {
+        let stage = self.stage;
+        Ok(match treatment {
+            Treatment::Control => Watchers::default(),
+            Treatment::Record(group) => self.record(stage.pid(), group)?,
+            Treatment::Hooks(Hooks::IdleRecorder) => {
+                let idle = StandIn::start(stage, [IDLE])?;
+                let attached = self.record(idle.pid(), Group::Same)?;
+                Watchers { _idle: Some(idle), ..attached }
+            }
+            Treatment::Hooks(hooks) => {
+                let idle = StandIn::start(stage, [IDLE])?;
+                let holder = HookHolder::start(hooks, idle.pid(), stage.port())?;
+                Watchers { hooks: Some(holder), _idle: Some(idle), ..Watchers::default() }
+            }
+            Treatment::Tools => {
+                let tcpdump = Watcher::tcpdump(&stage.path("tools.pcap"), stage.port())?;
+                let bpftrace = Watcher::bpftrace(&stage.path("tools.bt"), stage.pid())?;
+                Watchers { watchers: vec![tcpdump, bpftrace], ..Watchers::default() }
+            }
+        })
+    }
+
+    fn record(&self, pid: u32, group: Group) -> anyhow::Result<Watchers> {
+        let recording = self.stage.path("recording");
+        let watcher = Watcher::brokerscope(&self.brokerscope, &recording, pid, &[])?;
+        let setting = match group {
+            Group::Same => None,
+            Group::Weight => Some(("cpu.shares", LOW_SHARES)),
+            Group::Idle => Some(("cpu.idle", 1)),
+        };
+        let own_group = |(file, value)| {
+            let cgroup = Cgroup::make(self.stage.directory(), "cpu")?;
+            cgroup.set(file, value)?;
+            cgroup.put(watcher.pid())?;
+            anyhow::Ok(cgroup)
+        };
+        let group = setting.map(own_group).transpose()?;
+        Ok(Watchers {
+            watchers: vec![watcher],
+            recording: Some(recording),
+            _group: group,
+            ..Watchers::default()
+        })
+    }
+}
+
+impl Watchers {
+    /// The processes that watch.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        let hooks = self.hooks.iter().map(|holder| holder.child.id());
+        self.watchers.iter().map(Watcher::pid).chain(hooks).collect()
+    }
+
+    /// Ends them, and waits until nothing of them is left. A recording must have lost nothing.
+    pub(super) fn stop(self) -> anyhow::Result<()> {
+        for watcher in self.watchers {
+            watcher.stop()?;
+        }
+        if let Some(holder) = self.hooks {
+            holder.stop()?;
+        }
+        if let Some(recording) = self.recording {
+            let lost = recorded::all_lost(&recording)?;
+            if lost > 0 {
+                println!("a recorder lost {lost} events");
+            }
+            std::fs::remove_dir_all(&recording).with_context(|| recording.display().to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// A process that has hooks attached and does nothing else.
+struct HookHolder {
+    child: Child,
+}
+
+impl HookHolder {
+    fn start(hooks: Hooks, pid: u32, port: u16) -> anyhow::Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args([ATTACH, hooks.argument(), &pid.to_string(), &port.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let answers = child.stdout.take().context("no pipe")?;
+        let holder = Self { child };
+        let mut line = String::new();
+        BufReader::new(answers).read_line(&mut line)?;
+        ensure!(line.trim_end() == "ready", "the hooks were not attached: {line}");
+        std::thread::sleep(SETTLE);
+        Ok(holder)
+    }
+
+    fn stop(mut self) -> anyhow::Result<()> {
+        drop(self.child.stdin.take());
+        let status = self.child.wait()?;
+        ensure!(status.success(), "what held the hooks ended with {status}");
+        await_hooks_gone()
+    }
+}
+
+impl Drop for HookHolder {
+    fn drop(&mut self) {
+        // Both fail where it has ended, which is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
