@@ -54,7 +54,7 @@ endif
 # Of vmtest; `make test` takes the first.
 KERNELS ?= 6.1 6.12
 
-.PHONY: accuracy docs manual deb quick test-long live-long demo faults faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
+.PHONY: accuracy docs manual deb quick test-long live-long demo faults faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -69,10 +69,10 @@ quick:
 	@scripts/quick
 
 # Live tests that take long and whose subject rarely changes: old brokers and clients, the newest clients, following advice, a
-# fleet of brokers, dashboards, object stores, SQL engines. The rest of the list is of the same kind: the build without Linux,
-# more inputs for each fuzz target, one kernel more.
-LIVE_LONG := dashboards fleet fleet_sql newest_clients old_versions stores tuning
-TEST_LONG := offline fuzz-long live-long vmtest
+# fleet of brokers, dashboards, the package and the service, object stores, SQL engines. The rest of the list is of the same kind:
+# the build without Linux, more inputs for each fuzz target, one kernel more, a machine that is paused.
+LIVE_LONG := dashboards deploy fleet fleet_sql newest_clients old_versions stores tuning
+TEST_LONG := offline fuzz-long live-long vmtest vmtest-pause
 test-long: setup-test
 	@echo "test-long: $(TEST_LONG); live tests: $(LIVE_LONG); kernels: $(KERNELS)"
 	$(MAKE) $(TEST_LONG)
@@ -240,9 +240,9 @@ sample: setup-demo
 	XDG_CACHE_HOME=/var/tmp target/release/brokerscope-lab demo --seconds 20 --seed 11 --page target/demo.html --keep samples/journal-stall >/dev/null
 
 # Every fuzz target, one for each processor at a time: the same inputs every time, so that a failure can be seen again.
-# The first half of those of `fuzz-long`.
+# The first quarter of those of `fuzz-long`.
 fuzz-smoke:
-	FUZZ_PERCENT=50 fuzz/run smoke
+	FUZZ_PERCENT=25 fuzz/run smoke
 
 fuzz-long:
 	fuzz/run smoke
@@ -268,6 +268,9 @@ endif
 # Each kernel is booted once; it needs no root, but the right to run apt-get download.
 vmtest: setup-vmtest
 	vmtest/matrix $(KERNELS)
+
+# A guest that stands still for a while.
+vmtest-pause: setup-vmtest
 	vmtest/pause $(firstword $(KERNELS))
 
 clean:
