@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use libbpf_cargo::SkeletonBuilder;
 
 /// `src/bpf/NAME.bpf.c` each.
-const OBJECTS: [&str; 4] = ["probes", "profile", "process_list", "jvm"];
+const OBJECTS: [&str; 5] = ["probes", "profile", "process_list", "jvm", "always_on"];
+
+/// Has atomic operations that return a value (Linux 5.12), which no kernel lacks that has what it needs otherwise.
+const NEWER_INSTRUCTIONS: [&str; 1] = ["always_on"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=src/bpf");
@@ -18,19 +21,24 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn build(name: &str, out: &Path) -> Result<(), Box<dyn Error>> {
     // libbpf's usdt.bpf.h takes numbers of errors from the system's headers, of which Debian keeps a part there.
     let system_headers = format!("-I/usr/include/{}-linux-gnu", env::var("CARGO_CFG_TARGET_ARCH")?);
+    let newer = NEWER_INSTRUCTIONS.contains(&name).then_some("-mcpu=v3");
     SkeletonBuilder::new()
         .source(format!("src/bpf/{name}.bpf.c"))
         .obj(out.join(format!("{name}.bpf.o")))
         .reference_obj(true)
         // The last two are errors of newer compilers.
-        .clang_args([
-            "-Wall",
-            "-Wextra",
-            "-Wno-unused-parameter",
-            "-Werror=int-conversion",
-            "-Werror=incompatible-function-pointer-types",
-            &system_headers,
-        ])
+        .clang_args(
+            [
+                "-Wall",
+                "-Wextra",
+                "-Wno-unused-parameter",
+                "-Werror=int-conversion",
+                "-Werror=incompatible-function-pointer-types",
+                &system_headers,
+            ]
+            .into_iter()
+            .chain(newer),
+        )
         .build_and_generate(out.join(format!("{name}.skel.rs")))
         .map_err(|error| {
             format!("the BPF programs in src/bpf do not build (is clang installed?): {error:#}")

@@ -2,12 +2,13 @@
 //! look into its maps and to read its ring buffer. Knows no probe.
 
 use std::io;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use libbpf_rs::{
-    Map, MapCore as _, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, ProgramMut,
-    RingBuffer, RingBufferBuilder,
+    AsRawLibbpf as _, Map, MapCore as _, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel,
+    ProgramMut, RingBuffer, RingBufferBuilder, libbpf_sys,
 };
 
 use crate::error::Error;
@@ -33,7 +34,8 @@ macro_rules! objects {
     };
 }
 
-objects!(probes ProbesMaps, profile ProfileMaps, process_list ProcessListMaps, jvm JvmMaps);
+objects!(probes ProbesMaps, profile ProfileMaps, process_list ProcessListMaps, jvm JvmMaps,
+    always_on AlwaysOnMaps);
 
 /// The name of a map in one of the objects; made by [`map_name!`].
 #[derive(Clone, Copy)]
@@ -68,6 +70,7 @@ records! {
     profile: profile_settings, stack_key, stack_time, off_cpu, sample_event;
     process_list: process_list_settings, process_ids;
     jvm: jvm_settings, monitor_wait_event, jvm_pause_event;
+    always_on: always_on_settings, request_record, append_record, wait_record, ends, slow_request;
 }
 
 /// The record that these bytes are, if all of it is there.
@@ -172,6 +175,26 @@ pub(crate) fn sum_over_cpus(object: &Object, name: MapName, slot: u32) -> u64 {
     let counts = counts.and_then(|map| map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).ok().flatten());
     let counts = counts.unwrap_or_default();
     counts.iter().filter_map(|count| count.as_slice().try_into().ok().map(u64::from_ne_bytes)).sum()
+}
+
+/// A variable of the programs, at its offset in `types::bss`, in memory that they share with this process.
+///
+/// Not by system calls: as long as one looks into a map, no program on a classic tracepoint runs on that CPU
+/// (`bpf_disable_instrumentation`, include/linux/bpf.h), and a reader may lose the CPU meanwhile to the threads that it
+/// watches.
+pub(crate) fn shared_word(object: &Object, at: usize) -> Option<&AtomicU64> {
+    let map = object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"))?;
+    let mut size = 0;
+    // SAFETY: the map lives as long as the object, which is borrowed; libbpf has mapped its memory and says how much.
+    let memory =
+        unsafe { libbpf_sys::bpf_map__initial_value(map.as_libbpf_object().as_ptr(), &raw mut size) };
+    let is_inside = at % size_of::<u64>() == 0 && at + size_of::<u64>() <= size as usize;
+    if memory.is_null() || !is_inside {
+        return None;
+    }
+    // SAFETY: within the mapping, which begins at a page and lives as long as the object; both sides change and read it
+    // as 64-bit words.
+    Some(unsafe { AtomicU64::from_ptr(memory.cast::<u8>().add(at).cast()) })
 }
 
 fn no_map(name: &str) -> Error {

@@ -5,11 +5,12 @@
 //! use, [`Probes::attach`] loads and attaches them, [`Probes::poll`] delivers [`Event`]s. What is missing
 //! is data ([`State::Missing`]), and so is what was lost ([`Losses`]).
 //!
-//! Two are separate, each with its BPF object: [`profile`], where threads spend their time, and [`jvm`],
-//! what a JVM's own probes tell.
+//! Three are separate, each with its BPF object: [`profile`], where threads spend their time, [`jvm`],
+//! what a JVM's own probes tell, and [`always_on`], what can be watched for months.
 //!
 //! It does not know Kafka: it reports files and bytes, not topics and batches.
 
+pub mod always_on;
 mod bpf;
 mod decode;
 pub mod error;

@@ -7,6 +7,7 @@
 
 use std::mem::offset_of;
 
+use crate::always_on;
 use crate::bpf::probes::types;
 
 /// What the probes for one [`Purpose`] take.
@@ -405,18 +406,21 @@ pub(crate) fn declarations() -> impl Iterator<Item = &'static Declaration> {
 
 /// Group and name of every tracepoint that a plan may use.
 pub(crate) fn tracepoint_names() -> impl Iterator<Item = &'static str> {
-    declarations().flat_map(|declaration| {
+    let of_probes = declarations().flat_map(|declaration| {
         let typed = declaration.needs.iter().filter_map(|need| match need {
             Need::Typed(name) => Some(*name),
             _ => None,
         });
         declaration.tracepoints.iter().map(|tracepoint| tracepoint.name).chain(typed)
-    })
+    });
+    of_probes.chain(always_on::tracepoint_names())
 }
 
 /// Every function that a plan may use.
 pub(crate) fn function_names() -> impl Iterator<Item = &'static str> {
-    declarations().flat_map(|declaration| declaration.functions.iter().map(|function| function.name))
+    let of_probes =
+        declarations().flat_map(|declaration| declaration.functions.iter().map(|function| function.name));
+    of_probes.chain(always_on::function_names())
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ mod procfs;
 
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use libbpf_rs::{AsRawLibbpf as _, MapCore as _, MapFlags, Object, libbpf_sys};
+use libbpf_rs::{MapCore as _, MapFlags, Object};
 use model::ClockOffset;
 
 use crate::bpf::probes::{OBJECT, types};
@@ -273,26 +273,10 @@ fn fill_set(object: &Object, name: MapName, numbers: impl Iterator<Item = u32>) 
     Ok(())
 }
 
-/// What a slot of `lost` counts so far, read from memory that the programs share with this process.
-///
-/// Not by system calls: as long as one looks into a map, no program on a classic tracepoint runs on that CPU
-/// (`bpf_disable_instrumentation`, include/linux/bpf.h), and a reader may lose the CPU meanwhile to the threads that it
-/// watches.
+/// What a slot of `lost` counts so far.
 fn lost(object: &Object, slot: u32) -> u64 {
-    let Some(map) = object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss")) else {
-        return 0;
-    };
     let at = offset_of!(types::bss, lost) + slot as usize * size_of::<u64>();
-    let mut size = 0;
-    // SAFETY: the map lives as long as the object, which is borrowed; libbpf has mapped its memory and says how much.
-    let memory =
-        unsafe { libbpf_sys::bpf_map__initial_value(map.as_libbpf_object().as_ptr(), &raw mut size) };
-    if memory.is_null() || at + size_of::<u64>() > size as usize {
-        return 0;
-    }
-    // SAFETY: within the mapping, which begins at a page; the counters are 64-bit words that the compiler of the programs
-    // aligned, and both sides change and read them as such.
-    unsafe { AtomicU64::from_ptr(memory.cast::<u8>().add(at).cast()) }.load(Ordering::Relaxed)
+    bpf::shared_word(object, at).map_or(0, |word| word.load(Ordering::Relaxed))
 }
 
 const _: () = assert!(offset_of!(types::bss, lost) % size_of::<u64>() == 0);

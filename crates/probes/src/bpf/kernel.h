@@ -152,6 +152,12 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+/* with CONFIG_TASK_XACCT */
+struct task_io_accounting {
+	/* the thread's calls that write, counted as each returns (inc_syscw, include/linux/sched/xacct.h) */
+	__u64 syscw;
+};
+
 struct signal_struct {
 	int nr_threads;
 };
@@ -175,6 +181,7 @@ struct task_struct {
 	struct files_struct *files;
 	struct sched_info sched_info;
 	struct sched_entity se;
+	struct task_io_accounting ioac;
 	char comm[TASK_COMM_LEN];
 };
 
@@ -188,11 +195,17 @@ struct pt_regs {
 #endif
 };
 
-/* Where they have the call's number: -1 for interrupts and faults (arch/x86/entry/entry_64.S, arch/arm64/kernel/entry.S). */
+/* Where they have the call's number and its first arguments. The number is -1 for interrupts and faults (arch/x86/entry/entry_64.S, arch/arm64/kernel/entry.S). */
 #if defined(__TARGET_ARCH_arm64)
 #define CALL_NUMBER syscallno
+#define FIRST_ARGUMENT regs[0]
+#define SECOND_ARGUMENT regs[1]
+#define THIRD_ARGUMENT regs[2]
 #else
 #define CALL_NUMBER orig_ax
+#define FIRST_ARGUMENT di
+#define SECOND_ARGUMENT si
+#define THIRD_ARGUMENT dx
 #endif
 
 /* arch/arm64/include/uapi/asm/ptrace.h: where bpf_tracing.h looks for an arm64's program counter */
@@ -206,6 +219,11 @@ struct task_struct___before_5_14 {
 
 struct kiocb {
 	struct file *ki_filp;
+	long long ki_pos;
+};
+
+struct iov_iter {
+	unsigned long count;
 };
 
 struct block_device {
@@ -266,6 +284,8 @@ struct tcp_options_received {
 };
 
 struct tcp_sock {
+	__u64 bytes_received;
+	__u32 rcv_nxt;
 	__u32 copied_seq;
 	__u32 write_seq;
 	__u32 snd_wnd;

@@ -28,10 +28,7 @@ pub(super) fn functions(purpose: Purpose, facts: &Facts) -> Result<Vec<&'static 
     let declaration = purpose.declaration();
     host(declaration, facts)?;
     if let Some(refused) = &facts.functions.refused {
-        return Err(missing(
-            format!("the kernel does not let programs hook its functions ({refused})"),
-            &functions_remedy(facts),
-        ));
+        return Err(unhookable(refused, facts));
     }
     let is_known = |function: &Function| facts.functions.known.contains(function.name);
     if let Some(absent) = declaration.functions.iter().find(|it| !it.optional && !is_known(it)) {
@@ -49,6 +46,22 @@ pub(super) fn functions(purpose: Purpose, facts: &Facts) -> Result<Vec<&'static 
     Ok(known)
 }
 
+/// Whether a function of the kernel can be hooked.
+pub(crate) fn permits_function(name: &str, facts: &Facts) -> Result<(), State> {
+    match &facts.functions.refused {
+        Some(refused) => Err(unhookable(refused, facts)),
+        None if facts.functions.known.contains(name) => Ok(()),
+        None => Err(hopeless(format!("this kernel has no function {name}"))),
+    }
+}
+
+fn unhookable(refused: &str, facts: &Facts) -> State {
+    missing(
+        format!("the kernel does not let programs hook its functions ({refused})"),
+        &functions_remedy(facts),
+    )
+}
+
 /// What probes of one process alone need.
 pub(crate) fn permits_process(facts: &Facts) -> Result<(), State> {
     permits_bpf(facts)?;
@@ -60,7 +73,8 @@ fn host(declaration: &Declaration, facts: &Facts) -> Result<(), State> {
     declaration.needs.iter().try_for_each(|need| meets(*need, facts))
 }
 
-fn meets(need: Need, facts: &Facts) -> Result<(), State> {
+/// Whether the host has one thing that a purpose needs.
+pub(crate) fn meets(need: Need, facts: &Facts) -> Result<(), State> {
     match (need, &facts.pid_namespace) {
         (Need::KernelThreads, PidNamespace::Below(_)) => {
             Err(missing("the kernel's threads are outside this pid namespace", SHARED_PIDS))

@@ -1,0 +1,21 @@
+//! What a broker can be watched by for months: latencies of its requests in histograms, and the last records of its requests,
+//! its writes to files and its threads' waits, in memory that the kernel's programs overwrite and this process maps. A
+//! separate BPF object with neither system-call hooks nor packets; nothing is read while no request is slow.
+//!
+//! [`Plan::choose`] decides purely from [`crate::Facts`], [`Session::attach`] attaches, [`Session::wait`] sleeps until a request
+//! was slow, [`Session::interval`] reads what was recorded around it. Of Kafka's protocol it knows frames, the fixed fields of
+//! a request's header and a Fetch's `max_wait_ms`.
+
+mod histogram;
+mod memory;
+mod plan;
+mod record;
+mod ring;
+mod session;
+
+pub use histogram::Histogram;
+pub use plan::{Hook, Mechanism, Plan, Purpose};
+pub(crate) use plan::{function_names, tracepoint_names};
+pub use record::{Append, Connection, Outcome, Record, Request, SlowRequest, Wait, WaitKind};
+pub use ring::Interval;
+pub use session::{Losses, Options, Session};

@@ -1,0 +1,107 @@
+//! Memory that the programs write and this process maps: words, read one at a time. Does not know what they mean.
+
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use libbpf_rs::{MapCore as _, Object};
+
+use crate::bpf::{self, MapName};
+use crate::error::Error;
+
+/// A mapped array of a loaded object; unmapped when dropped.
+pub(super) struct Mapping {
+    words: NonNull<AtomicU64>,
+    count: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone, and what is in it is only read, as atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps all entries of an array, read-only.
+    pub(super) fn new(object: &Object, name: MapName) -> Result<Self, Error> {
+        let map = bpf::map(object, name)?;
+        let bytes = map.value_size() as usize * map.max_entries() as usize;
+        // SAFETY: a new mapping at an address of the kernel's choice; the kernel refuses more than the array has.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                map.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        let refused = || Error::Read(std::io::Error::last_os_error());
+        if address == libc::MAP_FAILED {
+            return Err(refused());
+        }
+        let words = NonNull::new(address.cast()).ok_or_else(refused)?;
+        Ok(Self { words, count: bytes / size_of::<AtomicU64>() })
+    }
+
+    /// Its words. A page is in memory before it is first used: the array is not swapped.
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        // SAFETY: mapped for as long as this value, aligned to a page and of as many words; other writers are the
+        // kernel's programs, and a load of a word is atomic there and here.
+        unsafe { slice::from_raw_parts(self.words.as_ptr(), self.count) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by this value with that size, and nobody borrows it any more.
+        unsafe { libc::munmap(self.words.as_ptr().cast(), self.count * size_of::<AtomicU64>()) };
+    }
+}
+
+/// A word of which order does not matter.
+pub(super) fn load(words: &[AtomicU64], at: usize) -> u64 {
+    words.get(at).map_or(0, |word| word.load(Ordering::Relaxed))
+}
+
+/// Copies words of which the one at `stamp_at` is the stamp: none unless that is `stamp` before and after.
+pub(super) fn copy_stamped<const N: usize>(
+    words: &[AtomicU64],
+    stamp_at: usize,
+    stamp: u64,
+) -> Option<[u64; N]> {
+    let words: &[AtomicU64; N] = words.first_chunk()?;
+    let stamp_word = words.get(stamp_at)?;
+    if stamp_word.load(Ordering::Acquire) != stamp {
+        return None;
+    }
+    let copy = std::array::from_fn(|at| load(words, at));
+    // What was read is read before the stamp is read again.
+    fence(Ordering::Acquire);
+    (stamp_word.load(Ordering::Relaxed) == stamp).then_some(copy)
+}
+
+/// The bytes of words, as they lie in memory.
+pub(super) fn bytes_of<const N: usize>(words: &[u64; N]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::{bytes_of, copy_stamped};
+
+    #[test]
+    fn what_changes_or_is_of_another_stamp_is_not_copied() {
+        let words: Vec<AtomicU64> = [7, 1, 2].map(AtomicU64::new).into();
+        assert_eq!(copy_stamped(&words, 0, 7), Some([7, 1, 2]));
+        assert_eq!(copy_stamped::<3>(&words, 0, 8), None);
+        assert_eq!(copy_stamped::<4>(&words, 0, 7), None);
+        assert_eq!(copy_stamped::<3>(&words, 3, 7), None);
+        words[0].store(0, Ordering::Relaxed);
+        assert_eq!(copy_stamped::<3>(&words, 0, 7), None);
+        assert_eq!(bytes_of(&[1, 0])[..2], 1_u16.to_ne_bytes());
+    }
+}

@@ -1,0 +1,331 @@
+//! What the programs recorded, decoded. All times are `CLOCK_MONOTONIC` in nanoseconds, and threads have the ids of the pid
+//! namespace that this process reads in its `/proc`.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use crate::bpf::always_on::types::{self, request_flag, wait_flag};
+use crate::bpf::{record, text_of, whole};
+use crate::stacks::Stacks;
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A request that ended.
+    Request(Request),
+    /// A write to a file.
+    Append(Append),
+    /// A time that a thread was off the CPU.
+    Wait(Wait),
+}
+
+impl Record {
+    /// When it began.
+    pub fn first_ns(&self) -> u64 {
+        match self {
+            Self::Request(request) => request.first_read_ns,
+            Self::Append(append) => append.first_ns,
+            Self::Wait(wait) => wait.first_ns,
+        }
+    }
+
+    /// When it ended.
+    pub fn last_ns(&self) -> u64 {
+        match self {
+            Self::Request(request) => request.last_ns,
+            Self::Append(append) => append.last_ns,
+            Self::Wait(wait) => wait.last_ns,
+        }
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The last byte of its answer was written.
+    Answered,
+    /// It expects no answer: a later one on the connection was answered, or so many were read that none can come.
+    Unanswered,
+    /// Its answer could not be followed.
+    GivenUp,
+}
+
+/// A request and its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Of the connection; see [`super::Session::connection`].
+    pub connection: u32,
+    /// The listener's port.
+    pub local_port: u16,
+    /// The API's key.
+    pub api_key: i16,
+    /// Its version.
+    pub api_version: i16,
+    /// Chosen by the client.
+    pub correlation_id: i32,
+    /// The thread that read its head.
+    pub reader_tid: u32,
+    /// The thread that wrote the end of its answer.
+    pub tid: u32,
+    /// Its first byte was read.
+    pub first_read_ns: u64,
+    /// Its last byte was read, to a microsecond.
+    pub last_read_ns: u64,
+    /// The first byte of its answer was written, to a microsecond.
+    pub first_write_ns: u64,
+    /// The last byte of its answer was written, or it was found to have none.
+    pub last_ns: u64,
+    /// Bytes, with the size.
+    pub request_bytes: u32,
+    /// Bytes, with the size; 0 where there is no answer.
+    pub answer_bytes: u32,
+}
+
+/// A write to a regular file, into the page cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Append {
+    /// The thread that writes.
+    pub tid: u32,
+    /// Its first page was filled.
+    pub first_ns: u64,
+    /// Its last.
+    pub last_ns: u64,
+    /// The file's device, major and minor.
+    pub device: (u32, u32),
+    /// The file's inode.
+    pub inode: u64,
+    /// Which file of those that had the inode.
+    pub generation: u32,
+    /// Where in the file.
+    pub position: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Position and length are what the call asked for, and both times when it began (XFS).
+    pub at_entry: bool,
+}
+
+/// Why a thread was off the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitKind {
+    /// It could have run.
+    Runnable,
+    /// It slept so that no signal wakes it.
+    Uninterruptible,
+}
+
+/// A time that a thread was off the CPU and not by its own wish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Why.
+    pub kind: WaitKind,
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub comm: Arc<str>,
+    /// It left the CPU, or was runnable.
+    pub first_ns: u64,
+    /// It got the CPU.
+    pub last_ns: u64,
+    /// How much of that it was runnable without a CPU, by the scheduler's account.
+    pub queue_ns: u64,
+    /// The number of the system call that it is in; none outside of one, as in a fault.
+    pub call: Option<u32>,
+    /// The call's first argument; for most calls on files the descriptor.
+    pub argument: u64,
+    /// The kernel's functions that it returns to, outermost first, joined by `;`; empty where names are not to be had.
+    pub stack: Arc<str>,
+}
+
+/// The ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// Its number in this session.
+    pub number: u32,
+    /// The broker's end; IPv4 addresses as such.
+    pub local: SocketAddr,
+    /// The client's.
+    pub remote: SocketAddr,
+}
+
+/// A request that took as long as the threshold or longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowRequest {
+    /// What is recorded of every request, times to the nanosecond.
+    pub request: Request,
+    /// Both ends of its connection.
+    pub connection: Connection,
+    /// How long a Fetch asked to be kept waiting, milliseconds; 0 for others.
+    pub max_wait_ms: u32,
+    /// TCP's sequence number of the request's first byte.
+    pub read_sequence: u32,
+    /// Of the answer's.
+    pub write_sequence: u32,
+    /// The answer's first bytes, with its size, 256 at most. Empty where they were no more to be had: the answer took several
+    /// calls and was not late when it began.
+    pub answer: Vec<u8>,
+}
+
+impl SlowRequest {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let slow: types::slow_request = record(bytes, size_of::<types::slow_request>())?;
+        let connection = decode_ends(&slow.ends);
+        let length = slow.answer.len().min(slow.head_bytes as usize);
+        Some(Self {
+            request: Request {
+                outcome: Outcome::Answered,
+                connection: connection.number,
+                local_port: connection.local.port(),
+                api_key: slow.api_key,
+                api_version: slow.api_version,
+                correlation_id: slow.correlation_id,
+                reader_tid: slow.reader_tid,
+                tid: slow.tid,
+                first_read_ns: slow.first_read_ns,
+                last_read_ns: slow.last_read_ns,
+                first_write_ns: slow.first_write_ns,
+                last_ns: slow.last_write_ns,
+                request_bytes: slow.request_bytes,
+                answer_bytes: slow.answer_bytes,
+            },
+            connection,
+            max_wait_ms: slow.max_wait_ms,
+            read_sequence: slow.read_sequence,
+            write_sequence: slow.write_sequence,
+            answer: slow.answer.get(..length)?.to_vec(),
+        })
+    }
+}
+
+pub(super) fn decode_ends(ends: &types::ends) -> Connection {
+    let address = |words: [u32; 4], port: u16| {
+        let mut octets = [0; 16];
+        for (place, word) in octets.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        SocketAddr::new(IpAddr::from(Ipv6Addr::from(octets)).to_canonical(), u16::from_be(port))
+    };
+    Connection {
+        number: ends.number,
+        local: address(ends.local, ends.local_port),
+        remote: address(ends.remote, ends.remote_port),
+    }
+}
+
+/// A record of 64 bytes; none of a kind that is not known.
+pub(super) fn decode(bytes: &[u8]) -> Option<Record> {
+    let kind = u32::from(*bytes.get(size_of::<u64>())?);
+    if kind == types::record_kind::RECORD_REQUEST.0 {
+        whole(bytes).map(|request| Record::Request(decode_request(&request)))
+    } else if kind == types::record_kind::RECORD_APPEND.0 {
+        whole(bytes).map(|append| Record::Append(decode_append(&append)))
+    } else {
+        None
+    }
+}
+
+fn decode_request(request: &types::request_record) -> Request {
+    let has = |flag: request_flag| u32::from(request.flags) & flag.0 != 0;
+    let at = |us: u32| request.first_ns + u64::from(us) * 1000;
+    Request {
+        outcome: match () {
+            () if has(request_flag::REQUEST_ANSWERED) => Outcome::Answered,
+            () if has(request_flag::REQUEST_GIVEN_UP) => Outcome::GivenUp,
+            () => Outcome::Unanswered,
+        },
+        connection: request.connection,
+        local_port: request.local_port,
+        api_key: request.api_key,
+        api_version: request.api_version,
+        correlation_id: request.correlation_id,
+        reader_tid: request.reader_tid,
+        tid: request.tid,
+        first_read_ns: request.first_ns,
+        last_read_ns: at(request.complete_us),
+        first_write_ns: at(request.answer_us),
+        last_ns: request.last_ns,
+        request_bytes: request.request_bytes,
+        answer_bytes: request.answer_bytes,
+    }
+}
+
+fn decode_append(append: &types::append_record) -> Append {
+    Append {
+        tid: append.tid,
+        first_ns: append.first_ns,
+        last_ns: append.last_ns,
+        // include/linux/kdev_t.h
+        device: (append.device >> 20, append.device & 0xf_ffff),
+        inode: append.inode,
+        generation: append.generation,
+        position: append.position,
+        length: append.length,
+        at_entry: append.at_entry != 0,
+    }
+}
+
+pub(super) fn decode_wait(bytes: &[u8], stacks: &mut Stacks) -> Option<Wait> {
+    let wait: types::wait_record = whole(bytes)?;
+    let is_runnable = wait.flags & wait_flag::WAIT_RUNNABLE.0 != 0;
+    Some(Wait {
+        kind: if is_runnable { WaitKind::Runnable } else { WaitKind::Uninterruptible },
+        tid: wait.tid,
+        comm: String::from_utf8_lossy(text_of(&wait.comm)).into(),
+        first_ns: wait.first_ns,
+        last_ns: wait.last_ns,
+        queue_ns: wait.queue_ns,
+        call: u32::try_from(wait.call).ok(),
+        argument: wait.argument,
+        stack: stacks.text(wait.stack.get(..wait.frames as usize)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcome, Record, SlowRequest, decode, decode_wait};
+    use crate::stacks::Stacks;
+
+    fn append() -> Vec<u8> {
+        let mut bytes = vec![0; 64];
+        bytes[8] = 2;
+        bytes[12..16].copy_from_slice(&77_u32.to_ne_bytes());
+        bytes[16..24].copy_from_slice(&1_000_u64.to_ne_bytes());
+        bytes[40..44].copy_from_slice(&((7_u32 << 20) | 3).to_ne_bytes());
+        bytes[56..64].copy_from_slice(&4_096_u64.to_ne_bytes());
+        bytes
+    }
+
+    #[test]
+    fn an_append_is_decoded_and_no_shorter_one() {
+        let Some(Record::Append(append_record)) = decode(&append()) else { panic!("it is no append") };
+        assert_eq!((append_record.tid, append_record.device), (77, (7, 3)));
+        assert_eq!((append_record.first_ns, append_record.length), (1_000, 4_096));
+        for length in 0..64 {
+            assert_eq!(decode(&append()[..length]), None);
+        }
+    }
+
+    #[test]
+    fn a_request_says_what_became_of_it() {
+        let mut bytes = vec![0; 64];
+        bytes[8] = 1;
+        bytes[16..24].copy_from_slice(&5_000_u64.to_ne_bytes());
+        bytes[36..40].copy_from_slice(&3_u32.to_ne_bytes());
+        for (flags, outcome) in [(0, Outcome::Unanswered), (1, Outcome::Answered), (2, Outcome::GivenUp)] {
+            bytes[9] = flags;
+            let Some(Record::Request(request)) = decode(&bytes) else { panic!("it is no request") };
+            assert_eq!((request.outcome, request.first_write_ns), (outcome, 8_000));
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_nothing() {
+        assert_eq!(decode(&[0; 64]), None);
+        assert_eq!(SlowRequest::decode(&[0; 100]), None);
+        let mut stacks = Stacks::default();
+        assert!(decode_wait(&[0; 511], &mut stacks).is_none());
+        assert!(decode_wait(&[0xff; 512], &mut stacks).is_none(), "more frames than there are");
+        assert_eq!(decode_wait(&[0; 512], &mut stacks).unwrap().call, Some(0));
+    }
+}

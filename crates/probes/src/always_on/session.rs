@@ -1,0 +1,372 @@
+//! The always-on programs on one broker: loaded, attached, read, and gone when dropped. Decides nothing: see [`super::Plan`].
+
+use std::mem::offset_of;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use libbpf_rs::{Link, Object};
+
+use super::histogram::{self, Histogram};
+use super::memory::{Mapping, bytes_of, copy_stamped};
+use super::plan::Plan;
+use super::record::{self, Connection, Record, SlowRequest};
+use super::ring::{self, Interval};
+use crate::bpf::always_on::{OBJECT, types};
+use crate::bpf::{self, Loader, map_name, whole};
+use crate::error::Error;
+use crate::kallsyms::Symbols;
+use crate::overhead::{self, ProgramCost};
+use crate::process_ids::ProcessIds;
+use crate::stacks::Stacks;
+
+use types::always_on_count as Count;
+
+/// Words of a record, of a wait and of a connection's ends.
+const RECORD_WORDS: usize = size_of::<types::request_record>() / 8;
+const WAIT_WORDS: usize = size_of::<types::wait_record>() / 8;
+const ENDS_WORDS: usize = size_of::<types::ends>() / 8;
+const MAX_PORTS: usize = 16;
+/// `MAX_ENDS` of `bpf/always_on.h`.
+const MAX_ENDS: u32 = 16_384;
+/// The marks of a part need so many slots at least.
+const MIN_SLOT_BITS: u32 = 8;
+/// So that an array of all CPUs is no longer than the kernel numbers.
+const MAX_SLOT_BITS: u32 = 20;
+
+const _: () = assert!(size_of::<types::histogram>() == histogram::WORDS * 8);
+const _: () = assert!(size_of::<types::part>() == ring::PART_WORDS * 8);
+const _: () = assert!(offset_of!(types::ends, stamp) == (ENDS_WORDS - 1) * 8);
+
+/// How to watch a broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Ports of its listeners, 16 at most. None means all connections that it accepts while it is watched: those that were
+    /// there before are then not followed, because nothing says which end is the broker.
+    pub ports: Vec<u16>,
+    /// A request that takes as long or longer is slow.
+    pub threshold: Duration,
+    /// Shorter waits are not recorded.
+    pub min_wait: Duration,
+    /// Slots for records of 64 bytes, of all CPUs: two for each request of as many seconds as are to be kept.
+    pub records: u32,
+    /// Slots for waits, of 512 bytes each, of all CPUs.
+    pub waits: u32,
+    /// Pairs of API and listener that have a histogram, of 18 KiB each.
+    pub histograms: u32,
+    /// Slow requests that are reported in one second; more are counted.
+    pub slow_per_second: u32,
+    /// Have the kernel measure the programs' run time (see [`Session::overhead`]).
+    pub measure: bool,
+}
+
+impl Default for Options {
+    /// 500 ms; 1 ms; 262,144 records, 16 MiB for 26 s of 5,000 requests a second; 2,048 waits, 1 MiB; 128 histograms, 2 MiB; 100
+    /// slow requests a second.
+    fn default() -> Self {
+        Self {
+            ports: Vec::new(),
+            threshold: Duration::from_millis(500),
+            min_wait: Duration::from_millis(1),
+            records: 1 << 18,
+            waits: 1 << 11,
+            histograms: 128,
+            slow_per_second: 100,
+            measure: false,
+        }
+    }
+}
+
+/// What the programs could not follow or report, since they were attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Requests that are in no histogram: more pairs of API and listener than [`Options::histograms`].
+    pub without_histogram: u64,
+    /// Slow requests over [`Options::slow_per_second`].
+    pub over_limit: u64,
+    /// Slow requests for which the ring buffer had no room.
+    pub ring_full: u64,
+    /// Calls on connections for whose state the kernel had no memory.
+    pub without_connection: u64,
+    /// Reads of connections of which it is not known where requests begin: older than the watch, encrypted, or after a bad frame.
+    pub unsynchronised_reads: u64,
+    /// Frames that were none of Kafka's or whose head could not be read.
+    pub bad_frames: u64,
+    /// Requests given up because their answers could not be followed.
+    pub given_up: u64,
+    /// Answers with a correlation id of no open request.
+    pub mismatched: u64,
+    /// Answers where no request was open: it was read before the watch began.
+    pub unmatched: u64,
+    /// Fetch requests that are not reported when slow: their `max_wait_ms` could not be read.
+    pub without_max_wait: u64,
+    /// Waits that were not followed: another waiting thread had the slot.
+    pub without_slot: u64,
+    /// Waits without a stack.
+    pub without_stack: u64,
+    /// Runs of a program that the kernel skipped.
+    pub skipped: u64,
+    /// Slow requests that this process could not decode.
+    pub undecodable: u64,
+}
+
+/// The memory that the programs write.
+struct Memory {
+    records: Mapping,
+    record_parts: Mapping,
+    waits: Mapping,
+    wait_parts: Mapping,
+    histograms: Mapping,
+    ends: Mapping,
+}
+
+/// Attached always-on programs.
+pub struct Session {
+    // Dropped in this order: no more records, then the buffer, then the maps.
+    _links: Vec<Link>,
+    ring: bpf::Ring,
+    memory: Memory,
+    object: Object,
+    plan: Plan,
+    record_bits: u32,
+    wait_bits: u32,
+    /// Read when a wait is first decoded.
+    stacks: Option<Stacks>,
+    undecodable: u64,
+    _measuring: Option<OwnedFd>,
+}
+
+impl Session {
+    /// Loads and attaches what the plan uses. A program that the kernel refuses is left out with its purpose:
+    /// [`Session::plan`] says why.
+    ///
+    /// # Errors
+    /// Where requests cannot be followed, or the kernel refuses the object.
+    pub fn attach(plan: &Plan, pid: u32, options: &Options) -> Result<Self, Error> {
+        let mut plan = plan.clone();
+        let mut refused = None;
+        loop {
+            if plan.unavailable().is_some() {
+                return Err(refused.unwrap_or(Error::NothingToAttach));
+            }
+            match Self::try_attach(&plan, pid, options) {
+                Err(Error::Refused { program, why }) if plan.programs().any(|name| name == program) => {
+                    plan = plan.without(&program, &why);
+                    refused = Some(Error::Refused { program, why });
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_attach(plan: &Plan, pid: u32, options: &Options) -> Result<Self, Error> {
+        let measuring = if options.measure { overhead::count_run_time() } else { None };
+        let cpus = possible_cpus()?;
+        let (record_bits, wait_bits) = (slot_bits(options.records, cpus), slot_bits(options.waits, cpus));
+        let object = load(plan, pid, options, cpus, (record_bits, wait_bits))?;
+        let memory = Memory {
+            records: Mapping::new(&object, map_name!(always_on.records))?,
+            record_parts: Mapping::new(&object, map_name!(always_on.record_parts))?,
+            waits: Mapping::new(&object, map_name!(always_on.waits))?,
+            wait_parts: Mapping::new(&object, map_name!(always_on.wait_parts))?,
+            histograms: Mapping::new(&object, map_name!(always_on.histograms))?,
+            ends: Mapping::new(&object, map_name!(always_on.all_ends))?,
+        };
+        let ring = bpf::Ring::new(&object, map_name!(always_on.ring))?;
+        set_threshold(&object, options.threshold);
+        let links = plan.programs().map(|name| attach(&object, name)).collect::<Result<_, _>>()?;
+        Ok(Self {
+            _links: links,
+            ring,
+            memory,
+            object,
+            plan: plan.clone(),
+            record_bits,
+            wait_bits,
+            stacks: None,
+            undecodable: 0,
+            _measuring: measuring,
+        })
+    }
+
+    /// What was attached: the plan less what the kernel refused.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// From now on a request that takes as long or longer is slow.
+    pub fn set_threshold(&self, threshold: Duration) {
+        set_threshold(&self.object, threshold);
+    }
+
+    /// Sleeps until a request was slow or the time is up; the slow requests since the last call, in the order in which
+    /// they ended.
+    ///
+    /// # Errors
+    /// Where the ring buffer cannot be read.
+    pub fn wait(&mut self, timeout: Duration) -> Result<Vec<SlowRequest>, Error> {
+        self.ring.wait(timeout)?;
+        let (mut slow, undecodable) = (Vec::new(), &mut self.undecodable);
+        self.ring.read_all(|bytes| match SlowRequest::decode(bytes) {
+            Some(request) => slow.push(request),
+            None => *undecodable += 1,
+        })?;
+        Ok(slow)
+    }
+
+    /// What was recorded from one time to another and is still there, also what began before or ended after; and how much of
+    /// it is gone. What is still open, as a request without its answer, is not in it yet.
+    pub fn interval(&mut self, from_ns: u64, to_ns: u64) -> Interval {
+        let mut found = Interval::default();
+        let mut take = |record: Option<Record>| {
+            found.records.extend(record.filter(|it| it.first_ns() <= to_ns && it.last_ns() >= from_ns));
+        };
+        let memory = &self.memory;
+        let (slots, parts, bits) = (memory.records.words(), memory.record_parts.words(), self.record_bits);
+        let records = ring::Ring::<RECORD_WORDS> { slots, parts, bits };
+        let overwritten = records.read(from_ns, |words| take(record::decode(&bytes_of(&words))));
+        let (slots, parts, bits) = (memory.waits.words(), memory.wait_parts.words(), self.wait_bits);
+        let waits = ring::Ring::<WAIT_WORDS> { slots, parts, bits };
+        let stacks = &mut self.stacks;
+        found.overwritten = overwritten
+            + waits.read(from_ns, |words| {
+                let stacks = stacks.get_or_insert_with(names_of_functions);
+                take(record::decode_wait(&bytes_of(&words), stacks).map(Record::Wait));
+            });
+        found.records.sort_by_key(Record::first_ns);
+        found
+    }
+
+    /// Every API on every listener that had requests, with all of them since the session began.
+    pub fn histograms(&self) -> Vec<Histogram> {
+        self.memory.histograms.words().chunks_exact(histogram::WORDS).filter_map(Histogram::read).collect()
+    }
+
+    /// The ends of a connection by its number; none once so many others came that it is forgotten.
+    pub fn connection(&self, number: u32) -> Option<Connection> {
+        let at = (number % MAX_ENDS) as usize * ENDS_WORDS;
+        let words = self.memory.ends.words().get(at..)?;
+        let words = copy_stamped::<ENDS_WORDS>(words, ENDS_WORDS - 1, u64::from(number))?;
+        whole(&bytes_of(&words)).map(|ends| record::decode_ends(&ends))
+    }
+
+    /// What was not followed or not reported since the session began.
+    pub fn losses(&self) -> Losses {
+        Losses {
+            without_histogram: self.count(Count::COUNT_NO_HISTOGRAM),
+            over_limit: self.count(Count::COUNT_OVER_LIMIT),
+            ring_full: self.count(Count::COUNT_RING_FULL),
+            without_connection: self.count(Count::COUNT_NO_CONNECTION),
+            unsynchronised_reads: self.count(Count::COUNT_UNSYNCHRONISED),
+            bad_frames: self.count(Count::COUNT_BAD_FRAME),
+            given_up: self.count(Count::COUNT_GIVEN_UP),
+            mismatched: self.count(Count::COUNT_MISMATCHED),
+            unmatched: self.count(Count::COUNT_UNMATCHED),
+            without_max_wait: self.count(Count::COUNT_NO_MAX_WAIT),
+            without_slot: self.count(Count::COUNT_NO_SLOT),
+            without_stack: self.count(Count::COUNT_NO_STACK),
+            skipped: overhead::skipped(&self.object),
+            undecodable: self.undecodable,
+        }
+    }
+
+    /// What each program cost so far; times and counts only with [`Options::measure`].
+    pub fn overhead(&self) -> Vec<ProgramCost> {
+        overhead::costs(&self.object)
+    }
+
+    fn count(&self, slot: Count) -> u64 {
+        let at = offset_of!(types::bss, counts) + slot.0 as usize * size_of::<u64>();
+        bpf::shared_word(&self.object, at).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+}
+
+fn set_threshold(object: &Object, threshold: Duration) {
+    let at = offset_of!(types::bss, control) + offset_of!(types::always_on_control, threshold_ns);
+    if let Some(word) = bpf::shared_word(object, at) {
+        word.store(saturated_ns(threshold), Ordering::Relaxed);
+    }
+}
+
+/// Half of what 64 bits hold, so that a program may add to it.
+fn saturated_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 2)
+}
+
+fn names_of_functions() -> Stacks {
+    Stacks::new(Symbols::of_this_kernel().unwrap_or_default())
+}
+
+fn possible_cpus() -> Result<u32, Error> {
+    let cpus = libbpf_rs::num_possible_cpus();
+    let cpus = cpus.map_err(|source| Error::Load { source, log: String::new() })?;
+    Ok(u32::try_from(cpus).unwrap_or(u32::MAX).max(1))
+}
+
+/// Of one CPU's part of so many slots, rounded up to a power of two.
+fn slot_bits(slots: u32, cpus: u32) -> u32 {
+    let slots = slots.div_ceil(cpus).clamp(1 << MIN_SLOT_BITS, 1 << MAX_SLOT_BITS);
+    slots.next_power_of_two().trailing_zeros()
+}
+
+fn attach(object: &Object, name: &str) -> Result<Link, Error> {
+    let link = bpf::program(object, name)?.attach_trace();
+    link.map_err(|error| Error::Refused { program: name.to_owned(), why: error.to_string() })
+}
+
+/// Loads the plan's programs, with their settings filled in, and attaches none.
+fn load(plan: &Plan, pid: u32, options: &Options, cpus: u32, bits: (u32, u32)) -> Result<Object, Error> {
+    let ids = ProcessIds::of_this_host()?;
+    let tgid = ids.root_of(pid).ok_or(Error::OtherPidNamespace { pid })?;
+    let mut loader = Loader::open("brokerscope_on", OBJECT)?;
+    loader.choose_programs(|program| plan.programs().any(|name| name == program));
+    loader.resize(map_name!(always_on.records), cpus << bits.0)?;
+    loader.resize(map_name!(always_on.record_parts), cpus)?;
+    loader.resize(map_name!(always_on.waits), cpus << bits.1)?;
+    loader.resize(map_name!(always_on.wait_parts), cpus)?;
+    loader.resize(map_name!(always_on.histograms), options.histograms.max(1))?;
+    loader.resize(map_name!(always_on.all_ends), MAX_ENDS)?;
+    loader.set(offset_of!(types::rodata, settings), &settings(tgid, options, bits))?;
+    loader.set(offset_of!(types::rodata, pid_settings), &ids.settings())?;
+    loader.load()
+}
+
+fn settings(tgid: u32, options: &Options, bits: (u32, u32)) -> types::always_on_settings {
+    let mut ports = [0; MAX_PORTS];
+    for (slot, port) in ports.iter_mut().zip(&options.ports) {
+        *slot = *port;
+    }
+    types::always_on_settings {
+        tgid,
+        port_count: options.ports.len().min(MAX_PORTS) as u32,
+        ports,
+        min_wait_ns: saturated_ns(options.min_wait),
+        record_bits: bits.0,
+        wait_bits: bits.1,
+        histograms: options.histograms.max(1),
+        slow_per_second: options.slow_per_second,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Options, settings, slot_bits};
+
+    #[test]
+    fn slots_are_divided_among_cpus_and_are_a_power_of_two() {
+        assert_eq!((slot_bits(1 << 18, 2), slot_bits(1 << 18, 1)), (17, 18));
+        assert_eq!((slot_bits(1000, 3), slot_bits(0, 64)), (9, 8));
+        assert_eq!(slot_bits(u32::MAX, 1), 20);
+    }
+
+    #[test]
+    fn settings_hold_sixteen_listeners() {
+        let ports = (9_000..9_020).collect();
+        let options = Options { ports, min_wait: Duration::MAX, ..Options::default() };
+        let settings = settings(7, &options, (10, 9));
+        assert_eq!((settings.tgid, settings.port_count, settings.ports[15]), (7, 16, 9_015));
+        assert_eq!((settings.min_wait_ns, settings.record_bits, settings.wait_bits), (u64::MAX / 2, 10, 9));
+    }
+}

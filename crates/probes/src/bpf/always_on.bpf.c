@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What a broker can be watched by for months: its requests from the bytes of its sockets, its writes to files, and its
+ * threads' waits, in a handful of programs that add to histograms and overwrite the oldest record. A separate object that
+ * needs no system-call hooks, no packets and no reader: user space is woken by slow requests only.
+ */
+#include "always_on_answers.h"
+#include "always_on_appends.h"
+#include "always_on_waits.h"
+
+/* include/linux/socket.h */
+#define MSG_PEEK 2
+
+/* Linux 6.3; also errors, of other protocols, and of other processes. */
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(always_on_receive, struct sock *sock, int result, int flags)
+{
+	if (!is_target() || result <= 0 || flags & MSG_PEEK || !is_followed(sock))
+		return 0;
+	return bytes_read(sock, result);
+}
+
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(always_on_send, struct sock *sock, int result, int flags)
+{
+	if (!is_target() || result <= 0 || !is_followed(sock))
+		return 0;
+	return bytes_written(sock, result);
+}
+
+/* Before 5.19 the flags have an argument `nonblock` before them. */
+SEC("fexit/tcp_recvmsg")
+int BPF_PROG(always_on_tcp_receive, struct sock *sock)
+{
+	__u64 flags = 0, result = 0;
+
+	if (!is_target() || bpf_get_func_ret(ctx, &result) || (int)result <= 0)
+		return 0;
+	bpf_get_func_arg(ctx, bpf_get_func_arg_cnt(ctx) == 6 ? 4 : 3, &flags);
+	if (flags & MSG_PEEK || !is_followed(sock))
+		return 0;
+	return bytes_read(sock, result);
+}
+
+static __always_inline int sent(void *ctx, struct sock *sock)
+{
+	__u64 result = 0;
+
+	if (!is_target() || bpf_get_func_ret(ctx, &result) || (int)result <= 0 || !is_followed(sock))
+		return 0;
+	return bytes_written(sock, result);
+}
+
+SEC("fexit/tcp_sendmsg")
+int BPF_PROG(always_on_tcp_send, struct sock *sock)
+{
+	return sent(ctx, sock);
+}
+
+/* Until 6.5, what sendfile sends. */
+SEC("fexit/tcp_sendpage")
+int BPF_PROG(always_on_tcp_sendpage, struct sock *sock)
+{
+	return sent(ctx, sock);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Answers in the bytes that the target writes to a connection, in one call or in several; what a finished request adds to
+ * its histogram; and those that were slow.
+ */
+#ifndef BROKERSCOPE_ALWAYS_ON_ANSWERS_H
+#define BROKERSCOPE_ALWAYS_ON_ANSWERS_H
+
+#include "always_on_requests.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} ring SEC(".maps");
+
+/* Heads of slow answers that take several calls, by connection number. */
+struct answer_bytes {
+	__u32 length;
+	__u8 bytes[2 * ANSWER_BYTES];
+};
+
+BPF_MAP(answer_bytes, LRU_HASH, __u32, struct answer_bytes, 256);
+
+/* What a new entry of it is. */
+const volatile struct answer_bytes no_answer_bytes = {};
+
+/* Slow requests submitted in the second that began then. */
+__u64 second_began_ns;
+__u32 submitted;
+
+static __always_inline bool is_slow(struct open_request *open, __u64 now)
+{
+	__u64 allowed = control.threshold_ns;
+
+	if (open->max_wait_ms == NEVER_SLOW)
+		return false;
+	return now - open->first_read_ns >= allowed + (__u64)open->max_wait_ms * NS_PER_MS;
+}
+
+/* An inexact limit does: two CPUs may begin a second at once. */
+static __always_inline bool may_submit(__u64 now)
+{
+	if (now - second_began_ns >= NS_PER_SECOND) {
+		second_began_ns = now;
+		submitted = 0;
+	}
+	if (__sync_fetch_and_add(&submitted, 1) < settings.slow_per_second)
+		return true;
+	count(COUNT_OVER_LIMIT);
+	return false;
+}
+
+/* Of the answer that begins in this call. */
+static __always_inline __u32 answer_bytes_here(struct open_request *open, struct walk *walk)
+{
+	__u32 here = walk->at + walk->left - walk->answer_at;
+
+	here = smaller(here, open->answer_bytes);
+	return smaller(here, ANSWER_BYTES);
+}
+
+/* The answer is slow already and will not be finished in this call: its first bytes are only to be had now. */
+static __noinline int keep_answer(struct connection *connection, struct open_request *open, struct walk *walk)
+{
+	__u32 number = connection->ends.number, bytes = answer_bytes_here(open, walk);
+	struct answer_bytes *kept;
+
+	if (bpf_map_update_elem(&answer_bytes, &number, (void *)&no_answer_bytes, BPF_ANY))
+		return 0;
+	kept = bpf_map_lookup_elem(&answer_bytes, &number);
+	if (kept)
+		kept->length = copy_bytes(kept->bytes, &walk->buffers, walk->answer_at, bytes, ANSWER_BYTES);
+	return 0;
+}
+
+static __always_inline void copy_answer(struct slow_request *slow, struct connection *connection,
+					struct open_request *open, struct walk *walk)
+{
+	__u32 number = connection->ends.number;
+	struct answer_bytes *kept;
+
+	slow->head_bytes = 0;
+	if (walk->answer_at != NOT_HERE) {
+		slow->head_bytes = copy_bytes(slow->answer, &walk->buffers, walk->answer_at,
+					      answer_bytes_here(open, walk), ANSWER_BYTES);
+		return;
+	}
+	kept = bpf_map_lookup_elem(&answer_bytes, &number);
+	if (!kept)
+		return;
+	slow->head_bytes = kept->length;
+	bpf_probe_read_kernel(slow->answer, ANSWER_BYTES, kept->bytes);
+	bpf_map_delete_elem(&answer_bytes, &number);
+}
+
+/* Wakes user space, which sleeps otherwise. */
+static __always_inline void submit_slow(struct connection *connection, struct open_request *open,
+					struct walk *walk)
+{
+	struct slow_request *slow;
+
+	if (!may_submit(walk->now))
+		return;
+	slow = bpf_ringbuf_reserve(&ring, sizeof(*slow), 0);
+	if (!slow) {
+		count(COUNT_RING_FULL);
+		return;
+	}
+	slow->first_read_ns = open->first_read_ns;
+	slow->last_read_ns = open->last_read_ns;
+	slow->first_write_ns = open->first_write_ns;
+	slow->last_write_ns = walk->now;
+	slow->ends = connection->ends;
+	slow->reader_tid = open->reader_tid;
+	slow->tid = visible_tid();
+	slow->api_key = open->api_key;
+	slow->api_version = open->api_version;
+	slow->correlation_id = open->correlation_id;
+	slow->request_bytes = open->request_bytes;
+	slow->answer_bytes = open->answer_bytes;
+	slow->read_sequence = open->read_sequence;
+	slow->write_sequence = open->write_sequence;
+	slow->max_wait_ms = open->max_wait_ms;
+	copy_answer(slow, connection, open, walk);
+	bpf_ringbuf_submit(slow, BPF_RB_FORCE_WAKEUP);
+}
+
+/* The last byte of an answer has been written; of none where the request was never seen. */
+static __always_inline void finish_answer(struct connection *connection, struct walk *walk)
+{
+	struct open_request *open = open_at(connection, 0);
+
+	if (!connection->answering)
+		return;
+	connection->answering = 0;
+	add_latency(open->histogram, walk->now - open->first_read_ns, open->answer_bytes);
+	record_request(connection, open, REQUEST_ANSWERED, walk->now, walk->port);
+	if (is_slow(open, walk->now))
+		submit_slow(connection, open, walk);
+	forget_oldest(connection);
+}
+
+/* Finds the request that an answer is to; those before it get none. False where it is to none of those open. */
+static __noinline bool match_answer(struct connection *connection, struct walk *walk)
+{
+	struct head *head = &connection->answer_head;
+	__s32 correlation_id = head_u32(head, SIZE_BYTES);
+	struct open_request *open;
+	__u32 before = 0;
+
+	while (before < MAX_OPEN && before < connection->open_count &&
+	       open_at(connection, before)->correlation_id != correlation_id)
+		before++;
+	if (before >= MAX_OPEN || before >= connection->open_count)
+		return false;
+	for (__u32 i = 0; i < MAX_OPEN && i < before; i++)
+		close_oldest(connection, walk, 0);
+	open = open_at(connection, 0);
+	open->first_write_ns = connection->answer_ns;
+	open->write_sequence = connection->answer_sequence;
+	open->answer_bytes = head_u32(head, 0) + SIZE_BYTES;
+	connection->answering = 1;
+	return true;
+}
+
+/* The head of an answer is there, `left` bytes of the call are behind it; false where it is none. */
+static __noinline bool begin_answer(struct connection *connection, struct walk *walk, __u32 left)
+{
+	struct head *head = &connection->answer_head;
+	struct open_request *open;
+	__u32 size = head_u32(head, 0);
+
+	if ((__s32)size < MIN_ANSWER)
+		return false;
+	connection->answer_left = size - MIN_ANSWER;
+	if (!connection->open_count) {
+		/* its request was read before the watch began, or was given up */
+		count(COUNT_UNMATCHED);
+		connection->answering = 0;
+		return true;
+	}
+	if (!match_answer(connection, walk)) {
+		count(COUNT_MISMATCHED);
+		return false;
+	}
+	open = open_at(connection, 0);
+	if (connection->answer_left > left && walk->answer_at != NOT_HERE && is_slow(open, walk->now))
+		keep_answer(connection, open, walk);
+	return true;
+}
+
+/* One step through bytes that were written; how many it took, 0 where they are no answer's. */
+__noinline __u32 step_answers(struct connection *connection, struct walk *walk)
+{
+	struct head *head;
+	__u32 take;
+
+	if (!connection || !walk)
+		return 0;
+	head = &connection->answer_head;
+	if (!connection->answer_left) {
+		if (!head->have) {
+			connection->answer_ns = walk->now;
+			connection->answer_sequence = walk->sequence + walk->at;
+			walk->answer_at = walk->at;
+		}
+		if (head->have >= ANSWER_HEAD)
+			return 0;
+		take = smaller(walk->left, ANSWER_HEAD - head->have);
+		if (!take_head(head, &walk->buffers, walk->at, take))
+			return 0;
+		if (head->have < ANSWER_HEAD)
+			return take;
+		if (!begin_answer(connection, walk, walk->left - take))
+			return 0;
+		head->have = 0;
+	} else {
+		take = smaller(walk->left, connection->answer_left);
+		connection->answer_left -= take;
+	}
+	if (!connection->answer_left)
+		finish_answer(connection, walk);
+	return take;
+}
+
+/* Where no listeners are given: a connection that the target writes to first is one that it opened. */
+static __always_inline void tell_direction(struct connection *connection, struct sock *sock)
+{
+	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
+
+	if (!settings.port_count && connection->requests == STREAM_NEW)
+		connection->requests = DIRECT(tcp, bytes_received) ? STREAM_UNSYNCHRONISED : STREAM_IGNORED;
+}
+
+static __always_inline int bytes_written(struct sock *sock, __s32 bytes)
+{
+	struct connection *connection = connection_of(sock);
+	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
+	struct walk walk = { .left = bytes, .answer_at = NOT_HERE };
+
+	if (!connection)
+		return 0;
+	tell_direction(connection, sock);
+	if (connection->answers != STREAM_FOLLOWED)
+		return 0;
+	walk.now = bpf_ktime_get_ns();
+	walk.port = local_port_of(sock);
+	walk.sequence = DIRECT(tcp, write_seq) - bytes;
+	find_buffers(&walk.buffers);
+	for (int i = 0; i < MAX_STEPS; i++) {
+		__u32 took = step_answers(connection, &walk);
+
+		if (!took)
+			break;
+		walk.at += took;
+		walk.left -= took;
+		if (!walk.left)
+			return 0;
+	}
+	lose_answers(connection, &walk);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the handlers of always_on.bpf.c share: settings, counters, and the arrays of records that overwrite the oldest. Knows
+ * no hook.
+ */
+#ifndef BROKERSCOPE_ALWAYS_ON_STATE_H
+#define BROKERSCOPE_ALWAYS_ON_STATE_H
+
+#include "always_on.h"
+#include "process_ids.h"
+
+const volatile struct always_on_settings settings = {};
+const volatile struct always_on_records record_types = {};
+
+/* By enum always_on_count. */
+__u64 counts[COUNTS];
+
+struct always_on_control control;
+
+static __always_inline void count(enum always_on_count slot)
+{
+	__sync_fetch_and_add(&counts[slot], 1);
+}
+
+/* An array that user space maps. It sets how many entries it has before loading. */
+#define SHARED_ARRAY(name, value_type)                                                                       \
+	struct {                                                                                             \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                            \
+		__uint(map_flags, BPF_F_MMAPABLE);                                                           \
+		__uint(max_entries, 1);                                                                      \
+		__type(key, __u32);                                                                          \
+		__type(value, value_type);                                                                   \
+	} name SEC(".maps")
+
+/* Of 64 bytes each. */
+struct record {
+	__u64 words[8];
+};
+
+SHARED_ARRAY(records, struct record);
+SHARED_ARRAY(record_parts, struct part);
+SHARED_ARRAY(waits, struct wait_record);
+SHARED_ARRAY(wait_parts, struct part);
+
+static __always_inline bool is_target(void)
+{
+	return (__u32)(current_ids() >> 32) == settings.tgid;
+}
+
+/*
+ * Stamps are what a reader on another CPU goes by: a record's stamp is 0 before any of its words changes, and is set after all
+ * have. x86 keeps stores in order; elsewhere an atomic exchange does, which is a full barrier.
+ */
+static __always_inline void set_stamp(__u64 *at, __u64 stamp)
+{
+#if defined(__TARGET_ARCH_x86)
+	barrier();
+	*(volatile __u64 *)at = stamp;
+	barrier();
+#else
+	__sync_lock_test_and_set(at, stamp);
+#endif
+}
+
+/* Takes the next record's number. Handlers on the same CPU may nest, so the counter is atomic. */
+static __always_inline __u64 take_number(struct part *part, __u32 bits, __u64 now)
+{
+	__u64 number = __sync_fetch_and_add(&part->head, 1);
+	__u32 block_bits = bits - MARK_BITS;
+	struct mark *mark;
+
+	if (number & ((1ULL << block_bits) - 1))
+		return number;
+	mark = &part->marks[(number >> block_bits) & (MARKS - 1)];
+	set_stamp(&mark->stamp, 0);
+	mark->ns = now;
+	set_stamp(&mark->stamp, number + 1);
+	return number;
+}
+
+/* Where the record of that number is. */
+static __always_inline __u32 slot_of(__u32 cpu, __u32 bits, __u64 number)
+{
+	return (cpu << bits) | (number & ((1ULL << bits) - 1));
+}
+
+/* The slot of a new record, invalid until finish(); `slot` and `number` say which it is. */
+static __always_inline void *begin_record(__u64 now, __u32 *slot, __u64 *number)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct part *part = bpf_map_lookup_elem(&record_parts, &cpu);
+	struct record *record;
+
+	if (!part)
+		return NULL;
+	*number = take_number(part, settings.record_bits, now);
+	*slot = slot_of(cpu, settings.record_bits, *number);
+	record = bpf_map_lookup_elem(&records, slot);
+	if (record)
+		set_stamp(&record->words[0], 0);
+	return record;
+}
+
+static __always_inline struct wait_record *begin_wait(__u64 now, __u64 *number)
+{
+	__u32 slot, cpu = bpf_get_smp_processor_id();
+	struct part *part = bpf_map_lookup_elem(&wait_parts, &cpu);
+	struct wait_record *wait;
+
+	if (!part)
+		return NULL;
+	*number = take_number(part, settings.wait_bits, now);
+	slot = slot_of(cpu, settings.wait_bits, *number);
+	wait = bpf_map_lookup_elem(&waits, &slot);
+	if (wait)
+		set_stamp(&wait->stamp, 0);
+	return wait;
+}
+
+/*
+ * What is known of a thread, in the slot of its number's last bits: to find it takes no search. A thread has it only
+ * while it waits, or between the pieces of a write.
+ */
+#define THREAD_SLOTS 4096
+
+struct thread {
+	/* when it left the CPU to wait; 0 while it does not */
+	__u64 off_ns;
+	__u32 off_tid;
+	/* enum wait_flag */
+	__u32 off_flags;
+
+	/* its last append: what makes a piece of the same write continue it */
+	__u32 append_tid;
+	__u32 append_slot;
+	__u64 append_stamp;
+	__u64 append_call;
+	__u64 append_inode;
+	__u64 append_end;
+	__u64 append_ns;
+};
+
+BPF_MAP(threads, ARRAY, __u32, struct thread, THREAD_SLOTS);
+
+static __always_inline struct thread *thread_slot(__u32 tid)
+{
+	__u32 slot = tid & (THREAD_SLOTS - 1);
+
+	return bpf_map_lookup_elem(&threads, &slot);
+}
+
+#endif

@@ -1,0 +1,462 @@
+//! The always-on programs on this very process, which is the broker: every request is counted once with the latency that the
+//! test measured, by every call that moves bytes; slow ones are reported and long polls are not; appends, waits and
+//! overwritten records. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and
+//! with it anything that is missing is a failure.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "always_on/broker.rs"]
+mod broker;
+#[path = "live/gate.rs"]
+mod gate;
+#[allow(dead_code, reason = "other tests need the rest")]
+#[path = "live/scene.rs"]
+mod scene;
+
+use std::fs::{self, File};
+use std::io::{Seek as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use broker::{Bounds, Broker, Connection, FETCH, PRODUCE, answer, fetch, request};
+use probes::Facts;
+use probes::always_on::{
+    Append, Histogram, Options, Outcome, Plan, Purpose, Record, Request, Session, SlowRequest, Wait, WaitKind,
+};
+use scene::{FileSystem, Freeze, Making, monotonic_ns};
+
+const THRESHOLD: Duration = Duration::from_millis(40);
+const SLOW: Duration = Duration::from_millis(80);
+const REPORTED: Duration = Duration::from_secs(5);
+const XFS: Making<'static> =
+    Making { kind: "xfs", arguments: &["-q", "-f"], bytes: 512 << 20, options: "loop,nouuid" };
+
+#[test]
+fn a_broker_is_watched() {
+    if !gate::is_open() {
+        return;
+    }
+    // Before the survey, which looks at what is loaded.
+    let file_systems = [FileSystem::new(), FileSystem::made(XFS)];
+    let broker = Broker::new("127.0.0.1:0");
+    let mut older = broker.connect();
+    older.send(&request(PRODUCE, 1).bytes());
+    older.read_request();
+    older.write(&answer(1, 10));
+    // Read before the watch begins, answered after.
+    older.send(&request(PRODUCE, 2).bytes());
+    older.read_request();
+
+    let mut watch = Watch::of(&broker);
+    check_calls(&mut watch, &broker);
+    check_pipelined(&mut watch, &broker);
+    check_unanswered(&mut watch, &broker);
+    check_older(&mut watch, &mut older);
+    check_slow(&mut watch, &broker);
+    check_long_polls(&mut watch, &broker);
+    check_bad_frames(&mut watch, &broker);
+    check_ipv6();
+    check_all_connections();
+    for (file_system, is_xfs) in file_systems.iter().zip([false, true]) {
+        check_appends(&mut watch, file_system.path(), is_xfs);
+    }
+    check_wait(&mut watch, &file_systems[0]);
+    check_overwritten(&broker, file_systems[0].path());
+    let losses = watch.session.losses();
+    assert_eq!((losses.skipped, losses.without_slot, losses.without_stack), (0, 0, 0), "{losses:?}");
+    watch.print_costs();
+}
+
+struct Watch {
+    session: Session,
+    port: u16,
+}
+
+fn plan() -> Plan {
+    let plan = Plan::choose(&Facts::survey());
+    for purpose in [Purpose::Requests, Purpose::Ext4Appends, Purpose::XfsAppends, Purpose::Waits] {
+        assert!(plan.uses(purpose), "{purpose:?} is missing: {:#?}", plan.hooks);
+    }
+    plan
+}
+
+fn attach(options: &Options) -> Session {
+    let (plan, pid) = (plan(), std::process::id());
+    let session = Session::attach(&plan, pid, options).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(session.plan(), &plan, "the kernel refused a program");
+    session
+}
+
+impl Watch {
+    fn of(broker: &Broker) -> Self {
+        let ports = vec![broker.port()];
+        let options = Options { ports, threshold: THRESHOLD, measure: true, ..Options::default() };
+        Self { session: attach(&options), port: broker.port() }
+    }
+
+    fn histogram(&self, api_key: i16) -> Histogram {
+        let all = self.session.histograms();
+        let mut found = all.into_iter().filter(|it| (it.api_key, it.local_port) == (api_key, self.port));
+        let histogram = found.next().unwrap();
+        assert!(found.next().is_none(), "API {api_key} has two histograms");
+        histogram
+    }
+
+    /// Every request of the API was answered, once, and took as long as measured, within 1 %.
+    fn expect(&self, api_key: i16, measured: &[Bounds]) {
+        let histogram = self.histogram(api_key);
+        assert_eq!(
+            (histogram.requests, histogram.answered()),
+            (measured.len() as u64, measured.len() as u64)
+        );
+        let mut measured = measured.to_vec();
+        measured.sort_by_key(|bounds| bounds.min);
+        let found = histogram.latencies().flat_map(|(latency, count)| vec![latency; count as usize]);
+        for (latency, bounds) in found.zip(measured) {
+            let within = bounds.min.mul_f64(0.99)..=bounds.max.mul_f64(1.01);
+            assert!(
+                within.contains(&Duration::from_nanos(latency)),
+                "API {api_key}: {latency} in {bounds:?}"
+            );
+        }
+    }
+
+    fn records_since(&mut self, from_ns: u64) -> Vec<Record> {
+        let interval = self.session.interval(from_ns, u64::MAX);
+        assert_eq!(interval.overwritten, 0);
+        interval.records
+    }
+
+    fn requests_since(&mut self, from_ns: u64) -> Vec<Request> {
+        let requests = self.records_since(from_ns).into_iter().filter_map(|record| match record {
+            Record::Request(request) => Some(request),
+            _ => None,
+        });
+        requests.collect()
+    }
+
+    fn appends_since(&mut self, from_ns: u64) -> Vec<Append> {
+        let appends = self.records_since(from_ns).into_iter().filter_map(|record| match record {
+            Record::Append(append) => Some(append),
+            _ => None,
+        });
+        appends.collect()
+    }
+
+    fn waits_of(&mut self, tid: u32, from_ns: u64) -> Vec<Wait> {
+        let waits = self.records_since(from_ns).into_iter().filter_map(|record| match record {
+            Record::Wait(wait) if wait.tid == tid => Some(wait),
+            _ => None,
+        });
+        waits.collect()
+    }
+
+    /// Slow requests that are there, without waiting for more.
+    fn slow(&mut self) -> Vec<SlowRequest> {
+        self.session.wait(Duration::ZERO).unwrap()
+    }
+
+    fn print_costs(&self) {
+        for cost in self.session.overhead() {
+            let each = cost.run_time_ns / cost.run_count.max(1);
+            println!("{}: {} runs, {each} ns each", cost.program, cost.run_count);
+        }
+    }
+}
+
+/// Sends a request, has it read as Kafka does, and answered after some milliseconds.
+fn serve(
+    connection: &mut Connection,
+    request: broker::Request,
+    write: impl FnOnce(&mut Connection, &[u8]),
+) -> Bounds {
+    serve_after(connection, request, Duration::from_millis(3), write)
+}
+
+fn serve_after(
+    connection: &mut Connection,
+    request: broker::Request,
+    time: Duration,
+    write: impl FnOnce(&mut Connection, &[u8]),
+) -> Bounds {
+    connection.send(&request.bytes());
+    let clock = connection.read_request();
+    thread::sleep(time);
+    let bytes = answer(request.correlation_id, 600);
+    let bounds = clock.end(|| write(connection, &bytes));
+    connection.drain();
+    bounds
+}
+
+/// Requests whole and in parts, answers by every call and in parts: an API each.
+fn check_calls(watch: &mut Watch, broker: &Broker) {
+    let mut connection = broker.connect();
+    let from_ns = monotonic_ns();
+    let writes: [fn(&mut Connection, &[u8]); 6] = [
+        Connection::write,
+        |it, bytes| it.write_vectored(&[bytes]),
+        |it, bytes| it.write_vectored(&[&bytes[..4], &bytes[4..6], &[], &bytes[6..]]),
+        Connection::send_message,
+        |it, bytes| bytes.chunks(5).for_each(|part| it.write(part)),
+        |it, bytes| {
+            it.write_vectored(&[&bytes[..4], &bytes[4..20]]);
+            bytes[20..].chunks(200).for_each(|part| it.write_from_file(part));
+        },
+    ];
+    for (number, write) in writes.into_iter().enumerate() {
+        let api_key = 20 + number as i16;
+        let bounds = [serve(&mut connection, request(api_key, 7), write)];
+        watch.expect(api_key, &bounds);
+        let histogram = watch.histogram(api_key);
+        assert_eq!(histogram.request_bytes, request(api_key, 7).bytes().len() as u64);
+        assert_eq!(histogram.answer_bytes, answer(7, 600).len() as u64);
+    }
+    // In bytes, across the size and the header.
+    let bytes = request(30, -5).bytes();
+    connection.send(&bytes);
+    let mut clock = broker::Clock::start();
+    connection.read(2);
+    clock.has_begun();
+    for part in [2, 3, 1, 7, bytes.len() - 15] {
+        connection.read(part);
+    }
+    let bounds = clock.end(|| connection.write(&answer(-5, 0)));
+    watch.expect(30, &[bounds]);
+
+    let requests = watch.requests_since(from_ns);
+    assert_eq!(requests.iter().map(|it| it.api_key).collect::<Vec<_>>(), [20, 21, 22, 23, 24, 25, 30]);
+    for request in &requests {
+        assert_eq!((request.outcome, request.local_port), (Outcome::Answered, watch.port));
+        assert_eq!((request.tid, request.reader_tid), (scene::current_tid(), scene::current_tid()));
+        let times = [request.first_read_ns, request.last_read_ns, request.first_write_ns, request.last_ns];
+        assert!(times.is_sorted() && times[0] > from_ns, "{request:?}");
+        let ends = watch.session.connection(request.connection).unwrap();
+        assert_eq!((ends.local, ends.remote), connection.ends());
+    }
+    assert_eq!(requests[6].correlation_id, -5);
+}
+
+/// Several requests in one read; their answers in one write.
+fn check_pipelined(watch: &mut Watch, broker: &Broker) {
+    let mut connection = broker.connect();
+    let requests = [request(40, 1), request(40, 2), request(40, 3)];
+    let bytes = requests.iter().flat_map(broker::Request::bytes).collect::<Vec<_>>();
+    connection.send(&bytes);
+    let mut clock = broker::Clock::start();
+    connection.read(bytes.len());
+    clock.has_begun();
+    thread::sleep(Duration::from_millis(3));
+    let answers = [1, 2, 3].into_iter().flat_map(|id| answer(id, 10)).collect::<Vec<_>>();
+    let bounds = clock.end(|| connection.write(&answers));
+    watch.expect(40, &[bounds; 3]);
+}
+
+/// Requests that get no answer, as with acks=0.
+fn check_unanswered(watch: &mut Watch, broker: &Broker) {
+    let mut connection = broker.connect();
+    let from_ns = monotonic_ns();
+    for id in 0..6 {
+        connection.send(&request(41, id).bytes());
+        connection.read_request();
+    }
+    let bounds = serve(&mut connection, request(42, 6), Connection::write);
+    watch.expect(42, &[bounds]);
+    let histogram = watch.histogram(41);
+    assert_eq!((histogram.requests, histogram.answered(), histogram.unanswered), (6, 0, 6));
+    let requests = watch.requests_since(from_ns);
+    let outcomes: Vec<_> = requests.iter().map(|it| (it.correlation_id, it.outcome)).collect();
+    let expected = (0..6).map(|id| (id, Outcome::Unanswered)).chain([(6, Outcome::Answered)]);
+    assert_eq!(outcomes, expected.collect::<Vec<_>>());
+}
+
+/// A connection that was there before the watch, in the middle of a request.
+fn check_older(watch: &mut Watch, older: &mut Connection) {
+    let from_ns = monotonic_ns();
+    older.write(&answer(2, 10));
+    let bounds = serve(older, request(43, 3), Connection::write);
+    watch.expect(43, &[bounds]);
+    let requests = watch.requests_since(from_ns);
+    assert_eq!(requests.iter().map(|it| it.correlation_id).collect::<Vec<_>>(), [3]);
+}
+
+fn check_slow(watch: &mut Watch, broker: &Broker) {
+    assert_eq!(watch.slow(), [], "nothing was slow so far");
+    let mut connection = broker.connect();
+    let writes: [fn(&mut Connection, &[u8]); 3] = [
+        Connection::write,
+        |it, bytes| it.write_vectored(&[&bytes[..4], &bytes[4..300], &bytes[300..]]),
+        |it, bytes| bytes.chunks(400).for_each(|part| it.write(part)),
+    ];
+    for (id, write) in (100..).zip(writes) {
+        let bounds = serve_after(&mut connection, request(PRODUCE, id), SLOW, write);
+        let slow = watch.session.wait(REPORTED).unwrap();
+        assert_eq!(slow.len(), 1, "{slow:#?}");
+        let slow = &slow[0];
+        assert_eq!((slow.connection.local, slow.connection.remote), connection.ends());
+        let request = &slow.request;
+        assert_eq!((request.api_key, request.api_version, request.correlation_id), (PRODUCE, 9, id));
+        let latency = Duration::from_nanos(request.last_ns - request.first_read_ns);
+        assert!((bounds.min..=bounds.max).contains(&latency), "{latency:?} in {bounds:?}");
+        assert_eq!(
+            (request.request_bytes as usize, request.answer_bytes),
+            (broker::request(0, 0).bytes().len(), 608)
+        );
+        assert_eq!(slow.answer, answer(id, 600)[..256]);
+        assert_eq!((request.tid, slow.max_wait_ms), (scene::current_tid(), 0));
+    }
+    // The sequence numbers are those of the connection's bytes, one request and one answer apart.
+    let numbers = [0, 1].map(|id| {
+        serve_after(&mut connection, request(PRODUCE, id), SLOW, Connection::write);
+        let slow = watch.session.wait(REPORTED).unwrap();
+        (slow[0].read_sequence, slow[0].write_sequence)
+    });
+    let apart = (numbers[1].0.wrapping_sub(numbers[0].0), numbers[1].1.wrapping_sub(numbers[0].1));
+    assert_eq!(apart, (request(PRODUCE, 0).bytes().len() as u32, 608));
+    // The threshold is what it is set to.
+    watch.session.set_threshold(Duration::from_secs(10));
+    serve_after(&mut connection, request(PRODUCE, 2), SLOW, Connection::write);
+    assert_eq!(watch.slow(), []);
+    watch.session.set_threshold(THRESHOLD);
+}
+
+fn check_long_polls(watch: &mut Watch, broker: &Broker) {
+    let mut connection = broker.connect();
+    for (version, max_wait_ms, is_slow) in
+        [(4, 500, false), (11, 500, false), (13, 500, false), (17, 500, false), (11, 5, true), (17, 5, true)]
+    {
+        serve_after(&mut connection, fetch(version, 1, max_wait_ms), SLOW, Connection::write);
+        let slow = watch.slow();
+        let waits: Vec<_> = slow.iter().map(|it| (it.request.api_key, it.max_wait_ms)).collect();
+        let expected = if is_slow { vec![(FETCH, max_wait_ms as u32)] } else { vec![] };
+        assert_eq!(waits, expected, "version {version}");
+    }
+    for api_key in [11, 14] {
+        serve_after(&mut connection, request(api_key, 1), SLOW, Connection::write);
+        assert_eq!(watch.slow(), []);
+    }
+    assert_eq!(watch.histogram(FETCH).answered(), 6);
+    assert_eq!(watch.session.losses().without_max_wait, 0);
+}
+
+/// What is no request, and answers to none, are counted; what comes after is followed again.
+fn check_bad_frames(watch: &mut Watch, broker: &Broker) {
+    let before = watch.session.losses();
+    let mut tls = broker.connect();
+    tls.send(&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0, 0, 0, 0, 0]);
+    tls.read(16);
+    tls.write(&[0x16, 3, 3, 0, 10]);
+    tls.send(&[0x17; 40]);
+    tls.read(40);
+    let losses = watch.session.losses();
+    assert_eq!(losses.bad_frames - before.bad_frames, 1);
+    assert_eq!(losses.unsynchronised_reads - before.unsynchronised_reads, 1);
+
+    let mut connection = broker.connect();
+    connection.send(&request(44, 1).bytes());
+    connection.read_request();
+    connection.write(&answer(99, 10));
+    let bounds = serve(&mut connection, request(45, 2), Connection::write);
+    watch.expect(45, &[bounds]);
+    let losses = watch.session.losses();
+    assert_eq!((losses.mismatched - before.mismatched, losses.given_up - before.given_up), (1, 1));
+    let histogram = watch.histogram(44);
+    assert_eq!((histogram.requests, histogram.answered(), histogram.given_up), (1, 0, 1));
+    assert_eq!(losses.unmatched, before.unmatched);
+}
+
+fn check_ipv6() {
+    let broker = Broker::new("[::1]:0");
+    let mut watch = Watch::of(&broker);
+    let mut connection = broker.connect();
+    let bounds = serve_after(&mut connection, request(46, 1), SLOW, Connection::write);
+    watch.expect(46, &[bounds]);
+    let slow = watch.session.wait(REPORTED).unwrap();
+    assert_eq!((slow[0].connection.local, slow[0].connection.remote), connection.ends());
+}
+
+/// Where no listeners are given, the end that was written to first is the client's.
+fn check_all_connections() {
+    let broker = Broker::new("127.0.0.1:0");
+    let session = attach(&Options::default());
+    let watch = Watch { session, port: broker.port() };
+    let mut connection = broker.connect();
+    let bounds = serve(&mut connection, request(47, 1), Connection::write);
+    watch.expect(47, &[bounds]);
+    assert_eq!(watch.session.histograms().len(), 1, "the client's end has none");
+}
+
+/// Of one page, across pages, and two in a row.
+fn check_appends(watch: &mut Watch, directory: &Path, is_xfs: bool) {
+    let path = directory.join("segment");
+    let mut file = File::create(&path).unwrap();
+    let from_ns = monotonic_ns();
+    for bytes in [100, 3_996, 9_000, 200, 300] {
+        file.write_all(&vec![1; bytes]).unwrap();
+    }
+    file.seek(std::io::SeekFrom::Start(50)).unwrap();
+    file.write_all(&[2; 10]).unwrap();
+    let metadata = fs::metadata(&path).unwrap();
+    let appends: Vec<_> =
+        watch.appends_since(from_ns).into_iter().filter(|it| it.inode == metadata.ino()).collect();
+    let places: Vec<_> = appends.iter().map(|it| (it.position, it.length)).collect();
+    let expected = [(0, 100), (100, 3_996), (4_096, 9_000), (13_096, 200), (13_296, 300), (50, 10)];
+    assert_eq!(places, expected, "XFS: {is_xfs}");
+    for append in &appends {
+        let device = metadata.dev();
+        assert_eq!(append.device, (libc::major(device), libc::minor(device)));
+        assert_eq!((append.tid, append.at_entry), (scene::current_tid(), is_xfs));
+        assert!(from_ns < append.first_ns && append.first_ns <= append.last_ns);
+    }
+}
+
+/// A write to a frozen file system sleeps uninterruptibly.
+fn check_wait(watch: &mut Watch, file_system: &FileSystem) {
+    let mut file = File::create(file_system.path().join("frozen")).unwrap();
+    let (from_ns, fd) = (monotonic_ns(), file.as_raw_fd());
+    let freeze = Freeze::new(file_system);
+    let (tell, told) = std::sync::mpsc::channel();
+    let writer = thread::Builder::new().name("writer".to_owned()).spawn(move || {
+        tell.send(scene::current_tid()).unwrap();
+        file.write_all(&[1; 10]).unwrap();
+    });
+    let tid = told.recv().unwrap();
+    scene::wait_until_blocked(tid);
+    thread::sleep(Duration::from_millis(30));
+    drop(freeze);
+    writer.unwrap().join().unwrap();
+    let waits = watch.waits_of(tid, from_ns);
+    let long: Vec<_> = waits.iter().filter(|it| it.kind == WaitKind::Uninterruptible).collect();
+    assert_eq!(long.len(), 1, "{waits:#?}");
+    let wait = long[0];
+    assert!(wait.last_ns - wait.first_ns >= 25_000_000, "{wait:?}");
+    assert_eq!((wait.call, wait.argument), (Some(libc::SYS_write as u32), fd as u64));
+    assert!(wait.stack.contains("vfs_write"), "{}", wait.stack);
+    assert_eq!(&*wait.comm, "writer");
+}
+
+/// More appends than there are slots.
+fn check_overwritten(broker: &Broker, directory: &Path) {
+    const APPENDS: u64 = 3_000;
+    let options = Options { ports: vec![broker.port()], records: 512, ..Options::default() };
+    let mut session = attach(&options);
+    let mut file = File::create(directory.join("many")).unwrap();
+    let from_ns = monotonic_ns();
+    (0..APPENDS).for_each(|_| file.write_all(&[1; 10]).unwrap());
+    let interval = session.interval(from_ns, monotonic_ns());
+    let there = interval.records.iter().filter(|it| matches!(it, Record::Append(_))).count() as u64;
+    assert!(there < APPENDS && there + interval.overwritten >= APPENDS, "{there} + {}", interval.overwritten);
+    // What came long after is whole.
+    thread::sleep(Duration::from_millis(50));
+    let from_ns = monotonic_ns();
+    (0..100).for_each(|_| file.write_all(&[1; 10]).unwrap());
+    let interval = session.interval(from_ns, monotonic_ns());
+    assert_eq!((interval.records.len(), interval.overwritten), (100, 0));
+}
