@@ -62,7 +62,7 @@ static __always_inline __u32 answer_bytes_here(struct open_request *open, struct
 /* The answer is slow already and will not be finished in this call: its first bytes are only to be had now. */
 static __noinline int keep_answer(struct connection *connection, struct open_request *open, struct walk *walk)
 {
-	__u32 number = connection->ends.number, bytes = answer_bytes_here(open, walk);
+	__u32 number = connection->number, bytes = answer_bytes_here(open, walk);
 	struct answer_bytes *kept;
 
 	if (bpf_map_update_elem(&answer_bytes, &number, (void *)&no_answer_bytes, BPF_ANY))
@@ -76,7 +76,7 @@ static __noinline int keep_answer(struct connection *connection, struct open_req
 static __always_inline void copy_answer(struct slow_request *slow, struct connection *connection,
 					struct open_request *open, struct walk *walk)
 {
-	__u32 number = connection->ends.number;
+	__u32 number = connection->number;
 	struct answer_bytes *kept;
 
 	slow->head_bytes = 0;
@@ -170,8 +170,10 @@ static __noinline bool begin_answer(struct connection *connection, struct walk *
 	struct open_request *open;
 	__u32 size = head_u32(head, 0);
 
-	if ((__s32)size < MIN_ANSWER)
+	if ((__s32)size < MIN_ANSWER) {
+		count(COUNT_BAD_FRAME);
 		return false;
+	}
 	connection->answer_left = size - MIN_ANSWER;
 	if (!connection->open_count) {
 		/* its request was read before the watch began, or was given up */
@@ -207,8 +209,10 @@ __noinline __u32 step_answers(struct connection *connection, struct walk *walk)
 		if (head->have >= ANSWER_HEAD)
 			return 0;
 		take = smaller(walk->left, ANSWER_HEAD - head->have);
-		if (!take_head(head, &walk->buffers, walk->at, take))
+		if (!take_head(head, &walk->buffers, walk->at, take)) {
+			count(COUNT_BAD_FRAME);
 			return 0;
+		}
 		if (head->have < ANSWER_HEAD)
 			return take;
 		if (!begin_answer(connection, walk, walk->left - take))
@@ -243,6 +247,11 @@ static __always_inline int bytes_written(struct sock *sock, __s32 bytes)
 	tell_direction(connection, sock);
 	if (connection->answers != STREAM_FOLLOWED)
 		return 0;
+	/* more of a large answer */
+	if (connection->answer_left > (__u32)bytes) {
+		connection->answer_left -= bytes;
+		return 0;
+	}
 	walk.now = bpf_ktime_get_ns();
 	walk.port = local_port_of(sock);
 	walk.sequence = DIRECT(tcp, write_seq) - bytes;

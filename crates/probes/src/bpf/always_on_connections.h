@@ -48,25 +48,19 @@ enum stream_state {
 };
 
 struct connection {
+	/* what every call looks at, in one cache line */
+
 	/* enum stream_state of requests and of answers */
 	__u8 requests;
 	__u8 answers;
 	/* the frame that is being written is the answer to the oldest open request */
 	__u8 answering;
 	__u8 reserved;
-	__u32 reserved_word;
-	/* with its number, 0 until it has one */
-	struct ends ends;
+	/* 0 until it has one */
+	__u32 number;
 	/* what is still to come of the frame whose head has come */
 	__u32 request_left;
 	__u32 answer_left;
-	struct head request_head;
-	struct head answer_head;
-	/* of the frames whose heads are coming */
-	__u64 request_ns;
-	__u64 answer_ns;
-	__u32 request_sequence;
-	__u32 answer_sequence;
 	/* of an unsynchronised connection: what the last read, of just 4 bytes, had; 0 if the last was another */
 	__u32 expected;
 	/* open requests: the oldest, modulo MAX_OPEN, and how many */
@@ -75,7 +69,17 @@ struct connection {
 	/* the last histogram used, by key; 0 if none */
 	__u32 histogram_key;
 	__u32 histogram;
+	/* of the frames whose heads are coming */
+	__u32 request_sequence;
+	__u32 answer_sequence;
+	__u32 reserved_word;
+	__u64 request_ns;
+	__u64 answer_ns;
+
+	struct head request_head;
+	struct head answer_head;
 	struct open_request open[MAX_OPEN];
+	struct ends ends;
 };
 
 struct {
@@ -147,6 +151,7 @@ static __noinline int name_connection(struct connection *connection, struct sock
 	struct ends *ends = bpf_map_lookup_elem(&all_ends, &slot);
 
 	read_ends(&connection->ends, sock);
+	connection->number = number;
 	connection->ends.number = number;
 	if (!ends)
 		return 0;
@@ -165,7 +170,7 @@ static __always_inline struct connection *connection_of(struct sock *sock)
 		count(COUNT_NO_CONNECTION);
 		return NULL;
 	}
-	if (!connection->ends.number)
+	if (!connection->number)
 		name_connection(connection, sock);
 	return connection;
 }

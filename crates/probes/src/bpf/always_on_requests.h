@@ -61,8 +61,9 @@ static __always_inline struct open_request *open_at(struct connection *connectio
 
 static __always_inline void forget_oldest(struct connection *connection)
 {
-	connection->oldest++;
 	connection->open_count--;
+	/* mostly none is left: the next one takes the place that is in the cache */
+	connection->oldest = connection->open_count ? connection->oldest + 1 : 0;
 }
 
 static __always_inline __u32 microseconds(__u64 from, __u64 to)
@@ -89,7 +90,7 @@ static __always_inline void record_request(struct connection *connection, struct
 	request->last_ns = now;
 	request->complete_us = microseconds(open->first_read_ns, open->last_read_ns);
 	request->answer_us = microseconds(open->first_read_ns, open->first_write_ns);
-	request->connection = connection->ends.number;
+	request->connection = connection->number;
 	request->correlation_id = open->correlation_id;
 	request->request_bytes = open->request_bytes;
 	request->answer_bytes = open->answer_bytes;
@@ -324,6 +325,11 @@ static __always_inline int bytes_read(struct sock *sock, __s32 bytes)
 
 	if (!connection || connection->requests == STREAM_IGNORED)
 		return 0;
+	/* more of a large request */
+	if (connection->request_left > (__u32)bytes) {
+		connection->request_left -= bytes;
+		return 0;
+	}
 	walk.now = bpf_ktime_get_ns();
 	walk.port = local_port_of(sock);
 	walk.sequence = DIRECT(tcp, copied_seq) - bytes;

@@ -12,6 +12,9 @@
 /* A thread whose return nobody saw keeps its slot no longer than this. */
 #define MAX_SLOT_NS 60000000000
 
+/* How many threads wait. While none does, as is mostly so, no thread that gets a CPU need be looked up. */
+static __u32 waiting;
+
 static __always_inline void leave_cpu(struct task_struct *task, __u32 flags)
 {
 	struct thread *thread = thread_slot(task->pid);
@@ -23,6 +26,9 @@ static __always_inline void leave_cpu(struct task_struct *task, __u32 flags)
 		count(COUNT_NO_SLOT);
 		return;
 	}
+	/* one whose return was not seen is counted still */
+	if (!thread->off_ns)
+		__sync_fetch_and_add(&waiting, 1);
 	thread->off_tid = task->pid;
 	thread->off_flags = flags;
 	thread->off_ns = now;
@@ -76,19 +82,27 @@ static __noinline int record_wait(struct task_struct *task, __u64 since, __u32 f
 	return 0;
 }
 
+/* Ends the thread's wait, if it has one: since when, or 0. */
+static __always_inline __u64 end_wait(struct task_struct *task, __u32 *flags)
+{
+	struct thread *thread = thread_slot(task->pid);
+	__u64 since;
+
+	if (!thread || !thread->off_ns || thread->off_tid != (__u32)task->pid)
+		return 0;
+	since = thread->off_ns;
+	*flags = thread->off_flags;
+	thread->off_ns = 0;
+	__sync_fetch_and_add(&waiting, -1);
+	return since;
+}
+
 static __always_inline void regain_cpu(struct task_struct *task)
 {
-	__u64 queue_ns = queue_time(task), since = 0;
-	struct thread *thread = thread_slot(task->pid);
+	__u64 queue_ns = queue_time(task), since;
 	__u32 flags = WAIT_RUNNABLE;
 
-	if (!thread)
-		return;
-	if (thread->off_ns && thread->off_tid == (__u32)task->pid) {
-		since = thread->off_ns;
-		flags = thread->off_flags;
-		thread->off_ns = 0;
-	}
+	since = waiting ? end_wait(task, &flags) : 0;
 	if (since && bpf_ktime_get_ns() - since >= settings.min_wait_ns)
 		record_wait(task, since, flags, queue_ns);
 	else if (queue_ns >= settings.min_wait_ns)
