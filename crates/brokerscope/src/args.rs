@@ -167,6 +167,7 @@ impl Target {
             log_dirs: self.log_dirs.clone(),
             interface: Some("any".to_owned()),
             ports: Vec::new(),
+            always_on: None,
             message_id: None,
             jvm: jvm.recording(),
             min_lock_wait: Some(MIN_LOCK_WAIT),
@@ -192,6 +193,16 @@ impl Duration {
     pub(crate) fn until(self) -> &'static str {
         if self.duration.is_some() { "" } else { "; Ctrl-C stops" }
     }
+}
+
+/// How much a live watch may cost.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct AlwaysOn {
+    /// Watch so that it can stay on (live): the kernel keeps what bears on slow requests, and is read when one took as
+    /// long as --slower-than. What is then not seen is unobserved; each verdict comes about 11 s after its request.
+    #[arg(long, conflicts_with_all = ["request", "top", "follow", "save"])]
+    pub(crate) always_on: bool,
 }
 
 /// What is slow.

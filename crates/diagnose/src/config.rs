@@ -91,6 +91,12 @@ impl Config {
         Self { lateness: self.lateness + JVM_LATENESS, ..self }
     }
 
+    /// The same of events that come out of order by that much.
+    #[must_use]
+    pub fn with_disorder(self, disorder: Nanos) -> Self {
+        Self { disorder, ..self }
+    }
+
     /// For a live watch: verdicts follow within two seconds.
     pub fn live(slower_than: Nanos) -> Self {
         Self {

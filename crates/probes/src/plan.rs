@@ -71,6 +71,8 @@ pub struct Plan {
     /// The kernel's HZ, if known.
     pub hz: Option<u32>,
     facts: Box<Facts>,
+    /// Only what [`Purpose::is_rare`].
+    is_limited: bool,
 }
 
 impl Plan {
@@ -80,14 +82,25 @@ impl Plan {
         for purpose in Purpose::ALL {
             hooks.push(Hook::choose(purpose, facts, &hooks));
         }
-        Self { hooks, hz: facts.hz, facts: Box::new(facts.clone()) }
+        Self { hooks, hz: facts.hz, facts: Box::new(facts.clone()), is_limited: false }
+    }
+
+    /// The same for a watch that is always on: what is rare is hooked, and neither system calls nor switches nor wake-ups.
+    pub fn choose_rare(facts: &Facts) -> Self {
+        let mut plan = Self::choose(facts);
+        plan.is_limited = true;
+        for hook in plan.hooks.iter_mut().filter(|hook| !hook.is_rare()) {
+            let why = "not watched while always on: it costs the broker too much".to_owned();
+            *hook = Hook::missing(hook.purpose, hook.mechanism, State::Missing { why, remedy: None });
+        }
+        plan
     }
 
     /// What remains where the kernel refuses a program: other hooks in its place, or none for its purposes.
     pub(crate) fn without(&self, program: &str, why: &str) -> Self {
         let mut facts = self.facts.clone();
         facts.refused.insert(program.to_owned(), why.to_owned());
-        Self::choose(&facts)
+        if self.is_limited { Self::choose_rare(&facts) } else { Self::choose(&facts) }
     }
 
     /// Whether what serves this purpose will be used.
@@ -144,6 +157,12 @@ impl Hook {
         let Some((program, why)) = refused else { return self };
         let why = format!("this kernel refuses the program {program}: {why}");
         Self::missing(self.purpose, self.mechanism, State::Missing { why, remedy: None })
+    }
+
+    /// Whether it hooks nothing that a broker does for each request.
+    fn is_rare(&self) -> bool {
+        let is_system_call = |point: &Point| point.tracepoint.name.starts_with("syscalls/");
+        self.purpose.is_rare() && !self.points.iter().any(is_system_call)
     }
 
     /// Whether it will be used.

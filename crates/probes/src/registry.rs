@@ -396,6 +396,27 @@ purposes! {
         functions![btrfs_file_write_iter, btrfs_sync_file, btrfs_commit_transaction];
 }
 
+impl Purpose {
+    /// Whether it is about what happens far less often than requests do.
+    pub(crate) fn is_rare(self) -> bool {
+        matches!(
+            self,
+            Self::CpuGaps
+                | Self::JournalCommits
+                | Self::CommitPhases
+                | Self::BlockIo
+                | Self::BlockQueue
+                | Self::DirtyThrottling
+                | Self::DirectReclaim
+                | Self::MemcgReclaim
+                | Self::FastCommits
+                | Self::XfsLogGrants
+                | Self::XfsLogWrites
+                | Self::FsFreezes
+        )
+    }
+}
+
 /// Modules that may hold hooked functions and tracepoints. Where one is built in, they are the kernel's own.
 pub(crate) const MODULES: [&str; 4] = ["ext4", "jbd2", "xfs", "btrfs"];
 

@@ -190,8 +190,12 @@ fn moves_bytes(op: FileOpKind) -> bool {
 
 /// The batch that a write to a segment began with.
 fn batch_head(head: &[u8]) -> Option<BatchHead> {
-    let batch = wire::batch::BatchHeader::parse(head).ok()?;
-    Some(BatchHead {
+    wire::BatchHeader::parse(head).ok().as_ref().map(head_of)
+}
+
+/// What is kept of a batch's head.
+pub(crate) fn head_of(batch: &wire::BatchHeader) -> BatchHead {
+    BatchHead {
         base_offset: batch.base_offset,
         bytes: batch.length_bytes,
         magic: batch.magic,
@@ -199,7 +203,7 @@ fn batch_head(head: &[u8]) -> Option<BatchHead> {
         producer_id: batch.producer_id,
         base_sequence: batch.base_sequence,
         records: u32::try_from(batch.records_count).unwrap_or(0),
-    })
+    }
 }
 
 /// `rwbs` as `blk_fill_rwbs` (block/blk-core, kernel/trace/blktrace.c) writes it: a leading `F` is a

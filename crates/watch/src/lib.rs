@@ -10,6 +10,7 @@
 //! process that takes its place.
 
 pub mod admin;
+mod always_on;
 mod clock;
 mod cpu_samples;
 mod devices;
@@ -47,4 +48,4 @@ pub use probes::set_sched_batch;
 pub use process::Process;
 pub use queue::EventSink;
 pub use source::WatchSummary;
-pub use watch::{Options, Packets, Watch};
+pub use watch::{AlwaysOn, Options, Packets, Watch};

@@ -15,6 +15,7 @@ use probes::jvm::JvmOptions;
 use probes::profile::Sampler;
 use probes::{Facts, Plan};
 
+use crate::always_on::AlwaysOnSource;
 use crate::cpu_samples::CpuSampleSource;
 use crate::host::HostSource;
 use crate::jvm::{Jfr, JvmSource};
@@ -61,6 +62,8 @@ pub struct Options {
     pub named_dirs: Option<Vec<PathBuf>>,
     /// What to capture; none leaves the wire out.
     pub packets: Option<Packets>,
+    /// Watch so that it can stay on: requests and appends as the kernel records them, and of the probes those on rare events.
+    pub always_on: Option<AlwaysOn>,
     /// Whether to run the probes.
     pub kernel: bool,
     /// Whether to sample the host each second.
@@ -71,6 +74,15 @@ pub struct Options {
     pub jfr: Jfr,
     /// How much memory the buffers take.
     pub memory: Memory,
+}
+
+/// What is slow to a watch that is always on.
+#[derive(Clone, Debug)]
+pub struct AlwaysOn {
+    /// A request that takes as long or longer; only around such requests is anything read.
+    pub threshold: Duration,
+    /// The broker's ports.
+    pub ports: Vec<u16>,
 }
 
 /// What to capture.
@@ -134,6 +146,7 @@ impl Watch {
         }
         watch.start_partitions(options);
         watch.start_packets(options);
+        watch.start_always_on(options);
         watch
     }
 
@@ -235,7 +248,10 @@ impl Watch {
 
     fn start_supervisor(&mut self, options: &Options) {
         let mut attacher = Attacher {
-            plan: options.kernel.then(|| Plan::choose(&Facts::survey())),
+            plan: options.kernel.then(|| match options.always_on {
+                Some(_) => Plan::choose_rare(&Facts::survey()),
+                None => Plan::choose(&Facts::survey()),
+            }),
             threads: self.threads.clone(),
             ring_bytes: options.memory.probe_ring_bytes,
             feed: self.feed.clone(),
@@ -344,6 +360,25 @@ impl Watch {
         if self.has_packets {
             let whose = if network::shares_network(options.pid) { "" } else { " of the broker's network" };
             self.active(REQUESTS, format!("packets on {}{whose}", packets.interface));
+        }
+    }
+
+    fn start_always_on(&mut self, options: &Options) {
+        let Some(AlwaysOn { threshold, ports }) = &options.always_on else { return };
+        let log_dirs = options.named_log_dirs();
+        let source = AlwaysOnSource::attach(options.pid, log_dirs, ports, *threshold, &self.threads);
+        let source = match source {
+            Ok(source) => source,
+            Err(error) => return self.missing(REQUESTS, &error),
+        };
+        let hooks =
+            source.plan().used().map(probes::always_on::Hook::describe).collect::<Vec<_>>().join(", ");
+        self.has_packets = self.run(REQUESTS, source);
+        if self.has_packets {
+            self.active(
+                REQUESTS,
+                format!("from the first byte that the broker reads to the last that it writes: {hooks}"),
+            );
         }
     }
 

@@ -41,6 +41,7 @@ fn a_devices_figures_are_those_of_its_load() {
         log_dirs: vec![volume.directory().to_owned()],
         named_dirs: None,
         packets: None,
+        always_on: None,
         kernel: false,
         host: true,
         jvm: false,

@@ -10,7 +10,7 @@ use broker::Broker;
 use diagnose::Config;
 use model::{BrokerChange, BrokerState, Event, LossKind, Nanos, Pid, TlsCount, TlsTotals, TlsTraffic};
 use report::tls::describe_tls;
-use watch::{Jfr, Memory, Outcome, Packets, Watch, WatchSummary};
+use watch::{AlwaysOn, Jfr, Memory, Outcome, Packets, Watch, WatchSummary};
 
 use super::{EventSource, Pause, Step};
 use crate::gaps::Gaps;
@@ -19,6 +19,9 @@ use crate::{Error, Stop};
 
 /// Events taken between two looks at the clock and the signals.
 const MAX_BURST: usize = 1_000;
+
+/// By how much a watch that is always on delivers late: a request of so long, less three seconds, comes in order.
+const ALWAYS_ON_DISORDER: Nanos = Nanos::from_millis(10_000);
 
 /// What to watch.
 #[derive(Clone, Debug)]
@@ -31,6 +34,8 @@ pub struct LiveOptions {
     pub interface: Option<String>,
     /// The ports to capture; none for the broker's own.
     pub ports: Vec<u16>,
+    /// What is slow, where the watch is to cost so little that it can stay on; none for all that can be seen.
+    pub always_on: Option<Nanos>,
     /// The record header that is a message's id.
     pub message_id: Option<String>,
     /// When to have the JVM record its lock waits; none asks the JVM nothing.
@@ -61,9 +66,15 @@ pub fn broker(pid: Option<Pid>) -> Result<Broker, Error> {
 /// # Errors
 /// Nothing at all can be seen of it.
 pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Error> {
-    let packets = options.interface.as_ref().map(|interface| Packets {
+    let ports = if options.ports.is_empty() { broker.ports() } else { options.ports.clone() };
+    let interface = options.interface.as_ref();
+    let always_on = options.always_on.map(|threshold| AlwaysOn {
+        threshold: Duration::from_nanos(threshold.0.unsigned_abs()),
+        ports: ports.clone(),
+    });
+    let packets = interface.filter(|_| always_on.is_none()).map(|interface| Packets {
         interface: interface.clone(),
-        ports: if options.ports.is_empty() { broker.ports() } else { options.ports.clone() },
+        ports,
         message_id_header: options.message_id.clone().map(String::into_bytes),
     });
     let mut watch = Watch::start(&watch::Options {
@@ -71,8 +82,9 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         node_id: broker.node_id,
         log_dirs: broker.log_dirs.clone(),
         named_dirs: (!options.log_dirs.is_empty()).then(|| options.log_dirs.clone()),
-        host: packets.is_some(),
+        host: interface.is_some(),
         packets,
+        always_on,
         kernel: true,
         jvm: options.jvm.is_some(),
         jfr: options.jvm.unwrap_or(Jfr::Never),
@@ -93,6 +105,9 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
     for purpose in watch.plan() {
         let (Outcome::Active(how) | Outcome::Missing(how)) = &purpose.outcome;
         tracing::debug!("broker {}: {}: {how}", broker.pid, purpose.purpose);
+    }
+    if options.always_on.is_some() {
+        return Ok(watch);
     }
     if options.cpu_samples_hz > 0 {
         watch.sample_cpu(broker.pid, options.cpu_samples_hz);
@@ -272,6 +287,9 @@ impl EventSource for Live {
 
     fn config(&self, slower_than: Nanos) -> Config {
         let live = Config { file_ops_observed: self.sees_files, ..Config::live(slower_than) };
+        // What was recorded is read when the request has ended.
+        let live =
+            if self.options.always_on.is_some() { live.with_disorder(ALWAYS_ON_DISORDER) } else { live };
         // The JVM's flight recorder is later than every other source.
         if matches!(self.options.jvm, None | Some(Jfr::Never)) { live } else { live.with_jvm() }
     }

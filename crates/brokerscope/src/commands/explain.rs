@@ -19,7 +19,7 @@ use report::explanation::{
 use report::quantity::format_count_of;
 
 use super::Run;
-use crate::args::{Duration, Flags, JfrFiles, Jvm, Scope, Top};
+use crate::args::{AlwaysOn, Duration, Flags, JfrFiles, Jvm, Scope, Top};
 use crate::failure::usage;
 use crate::output::{self, Pace};
 use crate::selection::{RequestConditions, Selection};
@@ -63,6 +63,8 @@ pub(crate) struct Explain {
     /// only the times suggest.
     #[arg(long, help_heading = "Output")]
     why_not: bool,
+    #[command(flatten)]
+    mode: AlwaysOn,
     #[command(flatten)]
     jvm: Jvm,
     #[command(flatten)]
@@ -154,9 +156,14 @@ impl Explain {
 
         let stop = Stop::after(None)?;
         let options = self.scope.live_options(self.jvm);
-        let options = LiveOptions { interface: Some(interface.to_owned()), ..options };
+        let slow = self.scope.slow.slower_than;
+        if self.mode.always_on && slow <= Nanos::ZERO {
+            return usage("--always-on needs --slower-than: nothing is read while no request is that slow");
+        }
+        let interface = Some(interface.to_owned());
+        let options = LiveOptions { interface, always_on: self.mode.always_on.then_some(slow), ..options };
         let mut live = Live::start(options, Some(stop), self.length.duration)?;
-        let (pid, slow) = (live.broker.pid, self.scope.slow.slower_than);
+        let pid = live.broker.pid;
         tracing::info!(
             "explaining requests of broker {pid} that take {slow} or longer{}",
             self.length.until()

@@ -102,6 +102,8 @@ pub struct Append {
     pub position: u64,
     /// Bytes.
     pub length: u64,
+    /// Which of its thread's calls that write this is, in few bits; none where the kernel does not count them.
+    pub write_call: Option<u64>,
     /// Position and length are what the call asked for, and both times when it began (XFS).
     pub at_entry: bool,
 }
@@ -134,6 +136,8 @@ pub struct Wait {
     pub call: Option<u32>,
     /// The call's first argument; for most calls on files the descriptor.
     pub argument: u64,
+    /// As [`Append::write_call`], of the call that the thread was in if that writes, else of the next one.
+    pub write_call: Option<u64>,
     /// The kernel's functions that it returns to, outermost first, joined by `;`; empty where names are not to be had.
     pub stack: Arc<str>,
 }
@@ -261,6 +265,7 @@ fn decode_append(append: &types::append_record) -> Append {
         generation: append.generation,
         position: append.position,
         length: append.length,
+        write_call: Some(append.write_call.into()).filter(|call| *call > 0),
         at_entry: append.at_entry != 0,
     }
 }
@@ -277,6 +282,7 @@ pub(super) fn decode_wait(bytes: &[u8], stacks: &mut Stacks) -> Option<Wait> {
         queue_ns: wait.queue_ns,
         call: u32::try_from(wait.call).ok(),
         argument: wait.argument,
+        write_call: Some(wait.write_call).filter(|call| *call > 0),
         stack: stacks.text(wait.stack.get(..wait.frames as usize)?),
     })
 }

@@ -174,7 +174,8 @@ struct append_record {
 	__u8 kind;
 	/* the position and length are those asked for, when the write began */
 	__u8 at_entry;
-	__u16 reserved;
+	/* which of the thread's calls that write; 0 where the kernel does not count them */
+	__u16 write_call;
 	__u32 tid;
 	/* the first piece was in the page cache; the last */
 	__u64 first_ns;
@@ -207,7 +208,9 @@ struct wait_record {
 	__s32 call;
 	__u32 frames;
 	char comm[TASK_COMM_LEN];
-	__u64 reserved[7];
+	/* as an append's, of a call that writes: that in which the thread was */
+	__u64 write_call;
+	__u64 reserved[6];
 	/* where it returns, innermost first */
 	__u64 stack[WAIT_FRAMES];
 };

@@ -11,28 +11,15 @@
 /* No later piece continues an append: user space relies on records being at most so much older than their end. */
 #define MAX_PIECES_NS 10000000
 
-static __always_inline bool counts_calls(void)
-{
-	return bpf_core_field_exists(struct task_struct, ioac.syscw);
-}
-
-/* Which of the thread's calls that write this is: the kernel counts those that have returned. */
-static __always_inline __u64 write_call(void)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	return counts_calls() ? task->ioac.syscw : 0;
-}
-
 /* Whether it is the next piece of the thread's last append. Without the count a piece must begin with a page. */
 static __always_inline bool continues(struct thread *thread, __u32 tid, __u64 inode, __u64 position,
-				      __u64 call, __u64 now)
+				      __u16 call, __u64 now)
 {
 	if (thread->append_tid != tid || thread->append_end != position || thread->append_inode != inode)
 		return false;
 	if (thread->append_call != call || now - thread->append_ns >= MAX_PIECES_NS)
 		return false;
-	return counts_calls() || !(position & 4095);
+	return call || !(position & 4095);
 }
 
 /* False where its slot is another record's by now. */
@@ -54,7 +41,8 @@ static __always_inline void add_append(struct inode *inode, __u64 position, __u6
 {
 	__u32 slot = 0, tid = current_ids();
 	struct thread *thread = thread_slot(tid);
-	__u64 number = 0, now = bpf_ktime_get_ns(), call = write_call(), ino = DIRECT(inode, i_ino);
+	__u64 number = 0, now = bpf_ktime_get_ns(), call = write_call_of(bpf_get_current_task_btf()),
+	      ino = DIRECT(inode, i_ino);
 	struct super_block *super = DIRECT(inode, i_sb);
 	struct append_record *append;
 
@@ -68,7 +56,7 @@ static __always_inline void add_append(struct inode *inode, __u64 position, __u6
 		return;
 	append->kind = RECORD_APPEND;
 	append->at_entry = at_entry;
-	append->reserved = 0;
+	append->write_call = call;
 	append->tid = visible_tid();
 	append->first_ns = now;
 	append->last_ns = now;

@@ -149,4 +149,15 @@ static __always_inline struct thread *thread_slot(__u32 tid)
 	return bpf_map_lookup_elem(&threads, &slot);
 }
 
+/*
+ * Which of the thread's calls that write it is in, in 16 bits without 0: the kernel counts those that have returned. 0 where it
+ * does not.
+ */
+static __always_inline __u16 write_call_of(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(struct task_struct, ioac.syscw))
+		return 0;
+	return task->ioac.syscw % 0xffff + 1;
+}
+
 #endif

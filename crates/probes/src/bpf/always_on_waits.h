@@ -73,6 +73,7 @@ static __noinline int record_wait(struct task_struct *task, __u64 since, __u32 f
 	wait->queue_ns = queue_ns;
 	wait->call = (__s32)registers->CALL_NUMBER;
 	wait->argument = registers->FIRST_ARGUMENT;
+	wait->write_call = write_call_of(task);
 	bpf_probe_read_kernel_str(wait->comm, sizeof(wait->comm), task->comm);
 	bytes = bpf_get_task_stack(task, wait->stack, sizeof(wait->stack), 0);
 	wait->frames = bytes > 0 ? (__u64)bytes / sizeof(wait->stack[0]) : 0;

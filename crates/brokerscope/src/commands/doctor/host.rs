@@ -2,7 +2,7 @@
 
 use capture::live::{Live, LiveConfig};
 use probes::facts::{Capabilities, PidNamespace};
-use probes::{Facts, Hook, Plan, State};
+use probes::{Facts, Hook, Plan, State, always_on};
 use report::doctor::{Examination, Fact, Hook as HookRow, Remedy};
 
 use super::{fact, remedy};
@@ -19,6 +19,11 @@ pub(super) fn examine() -> Examination {
         missing: capture.as_ref().err().map(ToString::to_string),
     });
     examination.hooks.extend(plan.hooks.iter().map(hook_shown));
+    examination.hooks.extend(always_on::Plan::choose(&facts).hooks.iter().map(|hook| HookRow {
+        purpose: format!("always-on: {}", hook.purpose.as_str()),
+        mechanism: hook.describe(),
+        missing: missing(&hook.state),
+    }));
     examination.remedies.extend(capture.err().map(|error| {
         remedy(
             format!("requests cannot be captured: {error}"),

@@ -1,0 +1,193 @@
+//! The always-on source: sleeps until a request was slow, then reads what the kernel had recorded around it. While nothing
+//! is slow it costs the broker what the kernel's programs take, and itself nothing.
+//!
+//! What it cannot know: when a request's bytes came to the broker and its answer's left it, before and after the calls that
+//! moved them; what a request asked for; what followers fetched.
+
+mod convert;
+mod segments;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use probes::Facts;
+use probes::always_on::{Options, Plan, Session, SlowRequest};
+
+use crate::devices::Devices;
+use crate::mounts::Mounts;
+use crate::source::{BrokerProcess, Feed, LossCount, Pace, Source, WatchSummary};
+use crate::thread_names::ThreadNames;
+use convert::{Names, Report, Topics};
+use model::{LossKind, Pid};
+use segments::Segments;
+
+/// What bears on a slow request has ended so long after it: waits and writes of others that it began.
+const SETTLE_NS: u64 = 500_000_000;
+/// Slow requests that wait for that; the oldest go first where there are more.
+const MAX_WAITING: usize = 10_000;
+/// So much before the first slow request is read too: whoever held a lock or the journal when it came.
+const BEFORE_NS: u64 = 2_000_000_000;
+/// The longest sleep, and so the delay with which the broker's end is noticed.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
+
+/// The kernel's records of one broker process after the other.
+pub(crate) struct AlwaysOnSource {
+    plan: Plan,
+    options: Options,
+    threads: ThreadNames,
+    /// None while the broker does not run.
+    session: Option<BrokerSession>,
+    /// What was lost with earlier processes and in reading.
+    overwritten: u64,
+    over_limit: u64,
+}
+
+/// The programs on one process.
+struct BrokerSession {
+    pid: Pid,
+    session: Session,
+    names: Names,
+    waiting: Vec<SlowRequest>,
+    /// What ended until then was told.
+    told_until_ns: u64,
+}
+
+impl AlwaysOnSource {
+    /// Attaches to a broker.
+    pub(crate) fn attach(
+        pid: Pid,
+        log_dirs: &[PathBuf],
+        ports: &[u16],
+        threshold: Duration,
+        threads: &ThreadNames,
+    ) -> Result<Self, probes::Error> {
+        let plan = Plan::choose(&Facts::survey());
+        let options = Options { ports: ports.to_vec(), threshold, ..Options::default() };
+        let session = BrokerSession::attach(pid, log_dirs, &plan, &options, threads)?;
+        let plan = session.session.plan().clone();
+        let threads = threads.clone();
+        Ok(Self { plan, options, threads, session: Some(session), overwritten: 0, over_limit: 0 })
+    }
+
+    /// What is attached.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+impl BrokerSession {
+    fn attach(
+        pid: Pid,
+        log_dirs: &[PathBuf],
+        plan: &Plan,
+        options: &Options,
+        threads: &ThreadNames,
+    ) -> Result<Self, probes::Error> {
+        let session = Session::attach(plan, pid, options)?;
+        let names = Names {
+            pid,
+            threads: threads.reader(),
+            devices: Devices::new(Mounts::of(pid)),
+            segments: Segments::new(log_dirs),
+            topics: Topics::of(log_dirs),
+        };
+        Ok(Self { pid, session, names, waiting: Vec::new(), told_until_ns: 0 })
+    }
+
+    /// Sleeps until a request was slow, or one that was has to be looked at.
+    fn wait(&mut self, timeout: Duration) -> Result<(), probes::Error> {
+        let sleep = self.waiting.first().map_or(timeout, |first| {
+            let due_ns = first.request.last_ns + SETTLE_NS;
+            timeout.min(Duration::from_nanos(due_ns.saturating_sub(crate::now().monotonic_ns)))
+        });
+        self.waiting.extend(self.session.wait(sleep)?);
+        self.waiting.sort_by_key(|slow| slow.request.last_ns);
+        Ok(())
+    }
+
+    /// Delivers what was recorded around those slow requests that have settled, all of them once it ends; how many records
+    /// were overwritten before they were read.
+    fn deliver(&mut self, feed: &Feed, is_ending: bool) -> u64 {
+        let now_ns = crate::now().monotonic_ns;
+        let is_due = |slow: &SlowRequest| is_ending || slow.request.last_ns + SETTLE_NS <= now_ns;
+        let excess = self.waiting.len().saturating_sub(MAX_WAITING);
+        let due = self.waiting.partition_point(is_due).max(excess);
+        let slow: Vec<SlowRequest> = self.waiting.drain(..due).collect();
+        let Some(first_ns) = slow.iter().map(|slow| slow.request.first_read_ns).min() else { return 0 };
+        let interval = self.session.interval(first_ns.saturating_sub(BEFORE_NS), now_ns);
+        let report = Report {
+            records: &interval.records,
+            told_until_ns: self.told_until_ns,
+            slow: &slow,
+            waiting: &self.waiting,
+        };
+        let session = &self.session;
+        feed.sender.send_all(self.names.events(&report, |number| session.connection(number), feed.clock));
+        self.told_until_ns = now_ns;
+        interval.overwritten
+    }
+}
+
+impl Source for AlwaysOnSource {
+    type Error = probes::Error;
+
+    const NAME: &'static str = "always-on";
+    const PACE: Pace = Pace::Blocking(MAX_SLEEP);
+
+    fn is_up(&self) -> bool {
+        self.session.is_some()
+    }
+
+    fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), probes::Error> {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        session.wait(timeout)?;
+        self.overwritten += session.deliver(feed, false);
+        Ok(())
+    }
+
+    /// Follows the broker to its process of the moment.
+    fn check(&mut self, feed: &Feed) -> Result<bool, probes::Error> {
+        let broker = feed.current.get();
+        let pid = broker.as_ref().map(|broker| broker.pid);
+        if pid == self.session.as_ref().map(|session| session.pid) {
+            return Ok(false);
+        }
+        if let Some(mut session) = self.session.take() {
+            self.overwritten += session.deliver(feed, true);
+            self.over_limit += lost_requests(&session.session);
+        }
+        if let Some(BrokerProcess { pid, log_dirs }) = broker {
+            self.session =
+                Some(BrokerSession::attach(pid, &log_dirs, &self.plan, &self.options, &self.threads)?);
+        }
+        Ok(false)
+    }
+
+    fn losses(&self) -> Vec<LossCount> {
+        let now = self.session.as_ref().map_or(0, |session| lost_requests(&session.session));
+        let skipped = self.session.as_ref().map_or(0, |session| session.session.losses().skipped);
+        let dropped = LossKind::ProbeEventsDropped;
+        vec![
+            (dropped, "records were overwritten before they were read", self.overwritten),
+            (dropped, "more slow requests than are reported", self.over_limit + now),
+            (dropped, "the kernel skipped an always-on program", skipped),
+        ]
+    }
+
+    fn finish(&mut self, feed: &Feed) -> Result<(), probes::Error> {
+        if let Some(session) = &mut self.session {
+            self.overwritten += session.deliver(feed, true);
+        }
+        Ok(())
+    }
+
+    fn summarize(self, ended: Result<(), probes::Error>) -> WatchSummary {
+        WatchSummary { kernel: ended.err(), ..WatchSummary::default() }
+    }
+}
+
+/// Slow requests that were not reported.
+fn lost_requests(session: &Session) -> u64 {
+    let losses = session.losses();
+    losses.over_limit + losses.ring_full + losses.undecodable
+}

@@ -1,0 +1,294 @@
+//! What the kernel recorded, as a recording's events. Judges nothing: what is not known stays out.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ahash::RandomState;
+use model::{
+    ClockOffset, Event, FileKind, FileOp, FileOpKind, Nanos, OffCpu, Partition, Pid, SocketOp, SocketOpKind,
+    Tid, TopicId, TopicPartition,
+};
+use probes::always_on::{Append, Connection, Outcome, Record, Request, SlowRequest, Wait, WaitKind};
+use wire::ApiKey;
+use wire::stream::{self, ResponseBody, ResponseStream, Start, TopicRef};
+
+use super::segments::{SCAN_INTERVAL, Segments};
+use crate::devices::Devices;
+use crate::thread_names::NameReader;
+
+/// What records lack: names of threads, files, devices and topics.
+pub(super) struct Names {
+    pub(super) pid: Pid,
+    pub(super) threads: NameReader,
+    pub(super) devices: Devices,
+    pub(super) segments: Segments,
+    pub(super) topics: Topics,
+}
+
+/// Names of topics by their ids, read again where one is new.
+pub(super) struct Topics {
+    log_dirs: Vec<PathBuf>,
+    names: HashMap<TopicId, Arc<str>>,
+    scanned: Instant,
+}
+
+impl Topics {
+    pub(super) fn of(log_dirs: &[PathBuf]) -> Self {
+        let names = broker::topic_ids::scan(log_dirs);
+        Self { log_dirs: log_dirs.to_vec(), names, scanned: Instant::now() }
+    }
+
+    fn name(&mut self, id: TopicId) -> Option<Arc<str>> {
+        if !self.names.contains_key(&id) && self.scanned.elapsed() >= SCAN_INTERVAL {
+            *self = Self::of(&self.log_dirs);
+        }
+        self.names.get(&id).cloned()
+    }
+}
+
+/// The numbers of `write`, `pwrite64`, `writev`, `pwritev`, `pwritev2`.
+#[cfg(target_arch = "x86_64")]
+const WRITES: [u32; 5] = [1, 18, 20, 296, 328];
+/// As `include/uapi/asm-generic/unistd.h` has them.
+#[cfg(not(target_arch = "x86_64"))]
+const WRITES: [u32; 5] = [64, 68, 66, 70, 287];
+
+/// The writes in which threads waited: when each first left the CPU and last came back.
+type Calls = HashMap<(Tid, u64), (u64, u64), RandomState>;
+
+/// What is to be told of an interval.
+pub(super) struct Report<'r> {
+    /// All that is recorded of it.
+    pub(super) records: &'r [Record],
+    /// What ended before was told.
+    pub(super) told_until_ns: u64,
+    /// Slow requests that are told now.
+    pub(super) slow: &'r [SlowRequest],
+    /// Those that will be.
+    pub(super) waiting: &'r [SlowRequest],
+}
+
+/// A partition that a slow request wrote to, as its answer says.
+struct Answered {
+    partition: Partition,
+    named: Option<TopicPartition>,
+    /// When the request was in the broker.
+    first_ns: u64,
+    last_ns: u64,
+}
+
+impl Names {
+    /// The events of an interval. Slow requests come with what was kept of them; of others only what their records say.
+    pub(super) fn events(
+        &mut self,
+        report: &Report<'_>,
+        connection: impl Fn(u32) -> Option<Connection>,
+        clock: ClockOffset,
+    ) -> Vec<Event> {
+        let mut answers: Vec<Vec<Answered>> = report.slow.iter().map(|slow| self.answered(slow)).collect();
+        let calls = calls(report.records);
+        let mut events = Vec::new();
+        for record in report.records {
+            let is_fresh = record.last_ns() > report.told_until_ns;
+            match record {
+                Record::Append(append) => {
+                    let op = self.file_op(append, &calls, &mut answers, clock);
+                    events.extend(op.filter(|_| is_fresh).map(Event::from));
+                }
+                Record::Wait(wait) if is_fresh => events.push(self.off_cpu(wait, clock).into()),
+                Record::Request(request) if is_fresh => {
+                    let mut slow = report.slow.iter().chain(report.waiting);
+                    let is_slow = slow.any(|slow| is_of(&slow.request, request));
+                    let ends = connection(request.connection).filter(|_| !is_slow);
+                    events.extend(ends.and_then(|ends| row(request, &ends, clock)).map(Event::from));
+                }
+                _ => {}
+            }
+        }
+        for (slow, answers) in report.slow.iter().zip(answers) {
+            events.extend(self.slow_request(slow, answers, clock));
+        }
+        events
+    }
+
+    /// A write to a segment, from the first moment to the last at which its thread was seen in it. What a slow request wrote is
+    /// read back from the segment: the answer's partition and offset say whether the batch is the request's.
+    fn file_op(
+        &mut self,
+        append: &Append,
+        calls: &Calls,
+        answers: &mut [Vec<Answered>],
+        clock: ClockOffset,
+    ) -> Option<FileOp> {
+        let segment = self.segments.find(append.device, append.inode)?.clone();
+        let may_be = |answered: &&mut Answered| {
+            answered.named.as_ref() == Some(&segment.topic_partition)
+                && append.first_ns <= answered.last_ns
+                && append.last_ns >= answered.first_ns
+        };
+        let mut asking = answers.iter_mut().flatten().filter(may_be).peekable();
+        let batch = asking.peek().and_then(|_| segment.batch_at(append.position, append.length));
+        for answered in asking {
+            if let Some(batch) =
+                batch.filter(|batch| Some(batch.base_offset) == answered.partition.base_offset)
+            {
+                answered.partition.bytes = batch.bytes;
+                answered.partition.records = Some(batch.records);
+            }
+        }
+        let (mut first, mut last) = (append.first_ns, append.last_ns);
+        if let Some((left, back)) = append.write_call.and_then(|call| calls.get(&(append.tid, call))) {
+            (first, last) = (first.min(*left), last.max(*back));
+        }
+        Some(FileOp {
+            start: clock.from_monotonic(first),
+            end: clock.from_monotonic(last),
+            op: FileOpKind::Write,
+            pid: self.pid,
+            tid: append.tid,
+            thread: self.threads.full(append.tid, Arc::default()),
+            bytes: Some(append.length),
+            errno: None,
+            disk_bytes: None,
+            readahead_bytes: None,
+            offset: append.position,
+            file: segment.name,
+            renamed_to: None,
+            topic_partition: Some(segment.topic_partition),
+            kind: FileKind::Log,
+            device: self.devices.device(append.device),
+            inode: append.inode,
+            fs: Arc::default(),
+            batch,
+            journal_transaction: None,
+        })
+    }
+
+    fn off_cpu(&mut self, wait: &Wait, clock: ClockOffset) -> OffCpu {
+        let runnable = wait.kind == WaitKind::Runnable;
+        // It was woken where it began to wait for a CPU.
+        let woken = (!runnable && wait.queue_ns > 0).then(|| wait.last_ns.saturating_sub(wait.queue_ns));
+        OffCpu {
+            start: clock.from_monotonic(wait.first_ns),
+            end: clock.from_monotonic(wait.last_ns),
+            woken: woken.map(|woken| clock.from_monotonic(woken)),
+            pid: self.pid,
+            tid: wait.tid,
+            thread: self.threads.full(wait.tid, Arc::clone(&wait.comm)),
+            preempted: runnable,
+            stack: Arc::clone(&wait.stack),
+            waker: None,
+        }
+    }
+
+    /// A slow request, and the calls that read it and wrote its answer.
+    fn slow_request(&mut self, slow: &SlowRequest, answers: Vec<Answered>, clock: ClockOffset) -> Vec<Event> {
+        let Some(mut request) = row(&slow.request, &slow.connection, clock) else { return Vec::new() };
+        request.sequence = Some(slow.read_sequence);
+        request.response_sequence = Some(slow.write_sequence);
+        request.max_wait_ms = i32::try_from(slow.max_wait_ms).ok().filter(|ms| *ms > 0);
+        request.partitions = answers.into_iter().map(|answered| answered.partition).collect();
+        let read = (request.arrival, request.arrival_end);
+        let written =
+            (request.response.unwrap_or(request.arrival_end), request.end.unwrap_or(request.arrival_end));
+        let mut op = |kind, tid, (start, end), sequence: u32, bytes: u32| SocketOp {
+            start,
+            end,
+            op: kind,
+            pid: self.pid,
+            tid,
+            thread: self.threads.full(tid, Arc::default()),
+            local: slow.connection.local,
+            remote: slow.connection.remote,
+            bytes: Some(bytes.into()),
+            errno: None,
+            sequence,
+            sequence_end: sequence.wrapping_add(bytes),
+            peer_window: None,
+        };
+        let Request { reader_tid, tid, request_bytes, answer_bytes, .. } = slow.request;
+        let reads = op(SocketOpKind::Read, reader_tid, read, slow.read_sequence, request_bytes);
+        let writes = op(SocketOpKind::Write, tid, written, slow.write_sequence, answer_bytes);
+        vec![reads.into(), writes.into(), request.into()]
+    }
+
+    /// What the answer says of partitions that were written; nothing where less than the whole answer was kept.
+    fn answered(&mut self, slow: &SlowRequest) -> Vec<Answered> {
+        let asked = (ApiKey(slow.request.api_key), slow.request.api_version);
+        let mut answers = ResponseStream::new(stream::Options::default(), Start::Boundary);
+        let (_, frame) = answers.advance(&slow.answer, (), &mut |_| Some(asked));
+        let Some(ResponseBody::Produce(partitions)) = frame.map(|frame| &frame.body) else {
+            return Vec::new();
+        };
+        let row = |answered: &stream::Partition| {
+            let (topic, topic_id) = match &answered.topic {
+                TopicRef::Name(name) => (Some(Arc::from(name.as_str())), None),
+                TopicRef::Id(id) => (self.topics.name(TopicId(*id)), Some(TopicId(*id))),
+            };
+            let partition = answered.partition;
+            Answered {
+                named: topic.clone().map(|topic| TopicPartition { topic, partition }),
+                partition: Partition {
+                    topic,
+                    topic_id,
+                    partition,
+                    base_offset: Some(answered.base_offset),
+                    error_code: Some(answered.error_code),
+                    ..Partition::default()
+                },
+                first_ns: slow.request.first_read_ns,
+                last_ns: slow.request.last_ns,
+            }
+        };
+        partitions.iter().map(row).collect()
+    }
+}
+
+/// Bytes of a frame's size.
+const SIZE_BYTES: u32 = 4;
+
+/// Whether both records are of one request.
+fn is_of(one: &Request, other: &Request) -> bool {
+    one.connection == other.connection
+        && one.correlation_id == other.correlation_id
+        && one.first_read_ns == other.first_read_ns
+}
+
+/// The writes in which threads waited, from the first time that each left the CPU to the last that it came back.
+fn calls(records: &[Record]) -> Calls {
+    let mut calls = Calls::default();
+    for record in records {
+        let Record::Wait(wait) = record else { continue };
+        let Some(call) = wait.write_call.filter(|_| wait.call.is_some_and(|call| WRITES.contains(&call)))
+        else {
+            continue;
+        };
+        let held = calls.entry((wait.tid, call)).or_insert((wait.first_ns, wait.last_ns));
+        *held = (held.0.min(wait.first_ns), held.1.max(wait.last_ns));
+    }
+    calls
+}
+
+/// What a record says of a request; nothing of one that has no answer.
+fn row(request: &Request, ends: &Connection, clock: ClockOffset) -> Option<model::Request> {
+    if request.outcome != Outcome::Answered {
+        return None;
+    }
+    let at = |ns: u64| clock.from_monotonic(ns);
+    Some(model::Request {
+        arrival: at(request.first_read_ns),
+        arrival_end: at(request.last_read_ns),
+        response: Some(at(request.first_write_ns)),
+        end: Some(at(request.last_ns)),
+        head_of_line: Some(Nanos::ZERO),
+        api_key: request.api_key,
+        api: ApiKey(request.api_key).name(),
+        api_version: request.api_version,
+        correlation_id: request.correlation_id,
+        request_bytes: request.request_bytes.saturating_sub(SIZE_BYTES),
+        response_bytes: Some(request.answer_bytes.saturating_sub(SIZE_BYTES)),
+        ..model::Request::new(ends.remote, ends.local)
+    })
+}

@@ -1,0 +1,174 @@
+//! Segments by the numbers that the kernel records of files, and the batch that a write put into one, read back from it. Only
+//! what is asked for is looked at, and only while a request was slow.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ahash::RandomState;
+use broker::Segment;
+use model::{BatchHead, FileKind, TopicPartition};
+
+use crate::kernel::head_of;
+use crate::mounts::{DeviceNumber, number};
+
+/// How often the log dirs are read again because of a file that was not there.
+pub(super) const SCAN_INTERVAL: Duration = Duration::from_secs(1);
+/// More files than this are not remembered.
+const MAX_FILES: usize = 1 << 20;
+
+/// The segments in a broker's log dirs.
+pub(super) struct Segments {
+    log_dirs: Vec<PathBuf>,
+    files: HashMap<(DeviceNumber, u64), SegmentFile, RandomState>,
+    scanned: Option<Instant>,
+}
+
+/// A segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SegmentFile {
+    path: PathBuf,
+    /// Below its log dir.
+    pub(super) name: Arc<str>,
+    pub(super) topic_partition: TopicPartition,
+}
+
+impl Segments {
+    pub(super) fn new(log_dirs: &[PathBuf]) -> Self {
+        Self { log_dirs: log_dirs.to_vec(), files: HashMap::default(), scanned: None }
+    }
+
+    /// The segment that has this inode now, if one has.
+    pub(super) fn find(&mut self, device: DeviceNumber, inode: u64) -> Option<&SegmentFile> {
+        let key = (device, inode);
+        let is_there = |file: &SegmentFile| is_same(&file.path, key);
+        if !self.files.get(&key).is_some_and(is_there) {
+            self.files.remove(&key);
+            self.scan();
+        }
+        self.files.get(&key)
+    }
+
+    /// Reads the log dirs again, unless that was done a moment ago.
+    fn scan(&mut self) {
+        if self.scanned.is_some_and(|scanned| scanned.elapsed() < SCAN_INTERVAL) {
+            return;
+        }
+        self.files.clear();
+        for log_dir in &self.log_dirs {
+            for directory in entries(log_dir) {
+                let Some(name) = directory.file_name().and_then(|name| name.to_str()) else { continue };
+                let Some(topic_partition) = broker::path::partition_of(name) else { continue };
+                for path in entries(&directory) {
+                    if self.files.len() < MAX_FILES
+                        && let Some((key, file)) = segment(path, name, &topic_partition)
+                    {
+                        self.files.insert(key, file);
+                    }
+                }
+            }
+        }
+        self.scanned = Some(Instant::now());
+    }
+}
+
+impl SegmentFile {
+    /// The head of the batch that begins at a write's position, where all of it is there and its CRC is right.
+    pub(super) fn batch_at(&self, position: u64, bytes: u64) -> Option<BatchHead> {
+        let mut segment = Segment::open(&self.path).ok()?;
+        let batch = segment.batches_in(position, bytes).next()?.ok()?;
+        (batch.position == position && batch.crc_ok).then(|| head_of(&batch.header))
+    }
+}
+
+/// What is in a directory; nothing where it cannot be read.
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+/// A file of a partition's directory, if it is a segment, with its numbers.
+fn segment(
+    path: PathBuf,
+    directory: &str,
+    topic_partition: &TopicPartition,
+) -> Option<((DeviceNumber, u64), SegmentFile)> {
+    let name = format!("{directory}/{}", path.file_name()?.to_str()?);
+    let is_segment = broker::path::classify(&name).0 == FileKind::Log;
+    let found =
+        is_segment.then(|| fs::symlink_metadata(&path).ok()).flatten().filter(fs::Metadata::is_file)?;
+    let file = SegmentFile { path, name: name.into(), topic_partition: topic_partition.clone() };
+    Some(((number(found.dev()), found.ino()), file))
+}
+
+/// Whether the file at a path has these numbers.
+fn is_same(path: &Path, (device, inode): (DeviceNumber, u64)) -> bool {
+    fs::symlink_metadata(path)
+        .is_ok_and(|found| found.is_file() && found.ino() == inode && number(found.dev()) == device)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::{Segments, number};
+
+    /// A batch of one record, as a broker writes it.
+    fn batch(base_offset: i64) -> Vec<u8> {
+        let mut bytes = base_offset.to_be_bytes().to_vec();
+        let body: &[&[u8]] = &[
+            &0_i16.to_be_bytes(),
+            &0_i32.to_be_bytes(),
+            &[0; 16],
+            &(-1_i64).to_be_bytes(),
+            &(-1_i16).to_be_bytes(),
+            &(-1_i32).to_be_bytes(),
+            &1_i32.to_be_bytes(),
+            &[14, 0, 0, 0, 1, 2, b'v', 0],
+        ];
+        let body = body.concat();
+        bytes.extend((body.len() as i32 + 9).to_be_bytes());
+        bytes.extend(0_i32.to_be_bytes());
+        bytes.push(2);
+        bytes.extend(crc32c(&body).to_be_bytes());
+        bytes.extend(body);
+        bytes
+    }
+
+    /// CRC-32C, bit by bit.
+    fn crc32c(bytes: &[u8]) -> u32 {
+        !bytes.iter().fold(!0, |crc, byte| {
+            (0..8)
+                .fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg()))
+        })
+    }
+
+    #[test]
+    fn a_write_is_read_back_by_its_numbers_and_its_crc() {
+        let dir = tempfile::tempdir().unwrap();
+        let partition = dir.path().join("topic-3");
+        fs::create_dir(&partition).unwrap();
+        let path = partition.join("00000000000000000000.log");
+        let (first, second) = (batch(7), batch(8));
+        fs::write(&path, [first.clone(), second.clone()].concat()).unwrap();
+        let found = fs::metadata(&path).unwrap();
+        let mut segments = Segments::new(&[dir.path().to_owned()]);
+        let segment = segments.find(number(found.dev()), found.ino()).unwrap().clone();
+        assert_eq!(
+            (&*segment.name, segment.topic_partition.partition),
+            ("topic-3/00000000000000000000.log", 3)
+        );
+        let head = segment.batch_at(first.len() as u64, second.len() as u64).unwrap();
+        assert_eq!((head.base_offset, head.records), (8, 1));
+        assert_eq!(segment.batch_at(1, 60), None, "no batch begins there");
+        let mut damaged = first;
+        *damaged.last_mut().unwrap() ^= 1;
+        fs::write(&path, damaged).unwrap();
+        assert_eq!(segment.batch_at(0, 60), None, "its CRC is wrong");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(segments.find(number(found.dev()), found.ino()), None, "it is gone");
+    }
+}

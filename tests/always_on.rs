@@ -1,0 +1,73 @@
+//! `explain live --always-on` on a real broker whose journal is slow now and then: the slow requests of Kafka's own request log
+//! have verdicts, those name the journal's commit by an exact key, and nothing is read while nothing is slow.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::collections::BTreeMap;
+use std::thread::{sleep, spawn};
+use std::time::Duration;
+
+use e2e::brokerscope;
+use e2e::gate;
+use e2e::ground::Ground;
+use lab::kafka::{DEFAULT_VERSION, Kafka};
+use lab::load::{Load, Producer};
+use lab::{Broker, BrokerOptions};
+use serde_json::Value;
+
+/// How long it is watched; the journal is slow in the middle.
+const SECONDS: u64 = 30;
+/// As long as a commit of the journal takes, for each of its requests that go to the journal.
+const COMMIT_MS: u64 = 150;
+const SLOWER_THAN: &str = "65ms";
+/// Slow requests of which more would say no more.
+const ENOUGH: usize = 15;
+
+#[test]
+fn slow_requests_have_their_cause_without_system_calls_or_packets() {
+    let name = "slow_requests_have_their_cause_without_system_calls_or_packets";
+    let Some(_alone) = gate::live(name) else { return };
+    let kafka = Kafka::prepare(DEFAULT_VERSION).unwrap_or_else(|error| panic!("{error}"));
+    let mut ground = Ground::prepare("always-on", "commit=1");
+    let directory = ground.directory().to_owned();
+    let mut options = BrokerOptions::new(directory.join("broker"));
+    options.log_dir = Some(ground.path().join("logs"));
+    options.metadata_dir = Some(directory.join("metadata"));
+    let broker = Broker::start(&kafka, options).unwrap_or_else(|error| panic!("{error}"));
+    broker.create_topic(&kafka, "always", 4).unwrap_or_else(|error| panic!("{error}"));
+    let producer = Producer {
+        topic: "always".to_owned(),
+        client_id: "always-producer".to_owned(),
+        rate: 400,
+        record_bytes: 200,
+        properties: vec!["acks=1".to_owned(), "linger.ms=0".to_owned()],
+    };
+    let mut load =
+        Load::start(&kafka, &broker, &[producer], &directory).unwrap_or_else(|error| panic!("{error}"));
+    sleep(Duration::from_secs(10));
+    let (pid, time) = (broker.pid.to_string(), format!("{SECONDS}s"));
+    let explaining = spawn(move || {
+        let arguments = ["explain", "live", "--always-on", "--slower-than", SLOWER_THAN, "--format", "json"];
+        brokerscope::run([&arguments[..], &["--pid", &pid, "--for", &time]].concat()).done()
+    });
+    sleep(Duration::from_secs(SECONDS / 3));
+    ground.delay_journal(COMMIT_MS);
+    sleep(Duration::from_secs(SECONDS / 3));
+    ground.clear();
+    let explained = explaining.join().unwrap();
+    load.check().unwrap_or_else(|error| panic!("{error}"));
+    let (objects, summary) = explained.objects();
+    let verdicts: Vec<&Value> = objects.iter().filter(|object| object["type"] == "verdict").collect();
+    let mut causes: BTreeMap<String, usize> = BTreeMap::new();
+    for verdict in &verdicts {
+        let cause = format!("{} {}", verdict["cause"]["id"], verdict["cause"]["confidence"]);
+        *causes.entry(cause).or_default() += 1;
+    }
+    println!("{} verdicts: {causes:#?}\n{summary:#}\n{}", verdicts.len(), explained.stderr);
+    assert!(verdicts.len() >= ENOUGH, "{} requests were slow", verdicts.len());
+}
