@@ -70,7 +70,7 @@ records! {
     profile: profile_settings, stack_key, stack_time, off_cpu, sample_event;
     process_list: process_list_settings, process_ids;
     jvm: jvm_settings, monitor_wait_event, jvm_pause_event;
-    always_on: always_on_settings, request_record, append_record, wait_record, ends, slow_request;
+    always_on: always_on_settings, request_record, append_record, cpu_wait_record, wait_record, ends, slow_request;
 }
 
 /// The record that these bytes are, if all of it is there.

@@ -23,8 +23,9 @@ use std::io::{Seek as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use broker::{Bounds, Broker, Connection, FETCH, PRODUCE, answer, fetch, request};
 use probes::Facts;
@@ -72,6 +73,7 @@ fn a_broker_is_watched() {
         check_appends(&mut watch, file_system.path(), is_xfs);
     }
     check_wait(&mut watch, &file_systems[0]);
+    check_cpu_wait(&mut watch);
     check_overwritten(&broker, file_systems[0].path());
     let losses = watch.session.losses();
     assert_eq!((losses.skipped, losses.without_slot, losses.without_stack), (0, 0, 0), "{losses:?}");
@@ -468,9 +470,46 @@ fn check_wait(watch: &mut Watch, file_system: &FileSystem) {
     assert_eq!(long.len(), 1, "{waits:#?}");
     let wait = long[0];
     assert_eq!(wait.kind, WaitKind::Uninterruptible);
-    assert_eq!((wait.call, wait.argument), (Some(libc::SYS_write as u32), fd as u64));
+    assert_eq!((wait.call, wait.argument), (Some(libc::SYS_write as u32), Some(fd as u64)));
     assert!(wait.stack.contains("vfs_write"), "{}", wait.stack);
     assert_eq!(&*wait.comm, "writer");
+}
+
+/// A thread that could run, and another one has the only CPU that it may run on.
+fn check_cpu_wait(watch: &mut Watch) {
+    let from_ns = monotonic_ns();
+    let is_done = AtomicBool::new(false);
+    let tid = thread::scope(|scope| {
+        // Of equal weight on one CPU, each waits for the other's slice.
+        let spinner = scope.spawn(|| {
+            pin_to_first_cpu();
+            while !is_done.load(Ordering::Relaxed) {}
+        });
+        let waiter = scope.spawn(|| {
+            pin_to_first_cpu();
+            let end = Instant::now() + Duration::from_millis(200);
+            while Instant::now() < end {}
+            is_done.store(true, Ordering::Relaxed);
+            scene::current_tid()
+        });
+        let tid = waiter.join().unwrap();
+        spinner.join().unwrap();
+        tid
+    });
+    let waits = watch.waits_of(tid, from_ns);
+    assert!(waits.iter().any(|it| it.kind == WaitKind::Runnable && it.queue_ns >= 1_000_000), "{waits:#?}");
+    assert!(waits.iter().all(|it| it.last_ns - it.first_ns >= 1_000_000), "{waits:#?}");
+}
+
+fn pin_to_first_cpu() {
+    // SAFETY: all zero is an empty set, which has room for the first CPU.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(0, &mut set);
+        set
+    };
+    // SAFETY: the set is readable for its size.
+    assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) }, 0);
 }
 
 /// More appends than there are slots.

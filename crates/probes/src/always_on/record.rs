@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use crate::bpf::always_on::types::{self, request_flag, wait_flag};
+use crate::bpf::always_on::types::{self, record_kind, request_flag};
 use crate::bpf::{record, text_of, whole};
 use crate::stacks::Stacks;
 
@@ -134,11 +134,12 @@ pub struct Wait {
     pub queue_ns: u64,
     /// The number of the system call that it is in; none outside of one, as in a fault.
     pub call: Option<u32>,
-    /// The call's first argument; for most calls on files the descriptor.
-    pub argument: u64,
+    /// The call's first argument, for most calls on files the descriptor; not of a runnable thread.
+    pub argument: Option<u64>,
     /// As [`Append::write_call`], of the call that the thread was in if that writes, else of the next one.
     pub write_call: Option<u64>,
-    /// The kernel's functions that it returns to, outermost first, joined by `;`; empty where names are not to be had.
+    /// The kernel's functions that it returns to, outermost first, joined by `;`; empty of a runnable thread, and where names
+    /// are not to be had.
     pub stack: Arc<str>,
 }
 
@@ -220,12 +221,11 @@ pub(super) fn decode_ends(ends: &types::ends) -> Connection {
 /// A record of 64 bytes; none of a kind that is not known.
 pub(super) fn decode(bytes: &[u8]) -> Option<Record> {
     let kind = u32::from(*bytes.get(size_of::<u64>())?);
-    if kind == types::record_kind::RECORD_REQUEST.0 {
-        whole(bytes).map(|request| Record::Request(decode_request(&request)))
-    } else if kind == types::record_kind::RECORD_APPEND.0 {
-        whole(bytes).map(|append| Record::Append(decode_append(&append)))
-    } else {
-        None
+    match record_kind(kind) {
+        record_kind::RECORD_REQUEST => whole(bytes).map(|it| Record::Request(decode_request(&it))),
+        record_kind::RECORD_APPEND => whole(bytes).map(|it| Record::Append(decode_append(&it))),
+        record_kind::RECORD_CPU_WAIT => whole(bytes).map(|it| Record::Wait(decode_cpu_wait(&it))),
+        _ => None,
     }
 }
 
@@ -270,18 +270,32 @@ fn decode_append(append: &types::append_record) -> Append {
     }
 }
 
-pub(super) fn decode_wait(bytes: &[u8], stacks: &mut Stacks) -> Option<Wait> {
-    let wait: types::wait_record = whole(bytes)?;
-    let is_runnable = wait.flags & wait_flag::WAIT_RUNNABLE.0 != 0;
-    Some(Wait {
-        kind: if is_runnable { WaitKind::Runnable } else { WaitKind::Uninterruptible },
+fn decode_cpu_wait(wait: &types::cpu_wait_record) -> Wait {
+    Wait {
+        kind: WaitKind::Runnable,
         tid: wait.tid,
         comm: String::from_utf8_lossy(text_of(&wait.comm)).into(),
         first_ns: wait.first_ns,
         last_ns: wait.last_ns,
         queue_ns: wait.queue_ns,
         call: u32::try_from(wait.call).ok(),
-        argument: wait.argument,
+        argument: None,
+        write_call: Some(wait.write_call.into()).filter(|call| *call > 0),
+        stack: Arc::default(),
+    }
+}
+
+pub(super) fn decode_wait(bytes: &[u8], stacks: &mut Stacks) -> Option<Wait> {
+    let wait: types::wait_record = whole(bytes)?;
+    Some(Wait {
+        kind: WaitKind::Uninterruptible,
+        tid: wait.tid,
+        comm: String::from_utf8_lossy(text_of(&wait.comm)).into(),
+        first_ns: wait.first_ns,
+        last_ns: wait.last_ns,
+        queue_ns: wait.queue_ns,
+        call: u32::try_from(wait.call).ok(),
+        argument: Some(wait.argument),
         write_call: Some(wait.write_call).filter(|call| *call > 0),
         stack: stacks.text(wait.stack.get(..wait.frames as usize)?),
     })
@@ -289,7 +303,7 @@ pub(super) fn decode_wait(bytes: &[u8], stacks: &mut Stacks) -> Option<Wait> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, Record, SlowRequest, decode, decode_wait};
+    use super::{Outcome, Record, SlowRequest, WaitKind, decode, decode_wait};
     use crate::stacks::Stacks;
 
     fn append() -> Vec<u8> {
@@ -323,6 +337,16 @@ mod tests {
             let Some(Record::Request(request)) = decode(&bytes) else { panic!("it is no request") };
             assert_eq!((request.outcome, request.first_write_ns), (outcome, 8_000));
         }
+    }
+
+    #[test]
+    fn a_wait_for_the_cpu_has_a_name_and_no_stack() {
+        let mut bytes = vec![0; 64];
+        bytes[8] = 3;
+        bytes[40..44].copy_from_slice(&(-1_i32).to_ne_bytes());
+        bytes[48..51].copy_from_slice(b"abc");
+        let Some(Record::Wait(wait)) = decode(&bytes) else { panic!("it is no wait") };
+        assert_eq!((wait.kind, &*wait.comm, wait.call, &*wait.stack), (WaitKind::Runnable, "abc", None, ""));
     }
 
     #[test]

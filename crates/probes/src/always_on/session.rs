@@ -50,7 +50,7 @@ pub struct Options {
     pub min_wait: Duration,
     /// Slots for records of 64 bytes, of all CPUs: two for each request of as many seconds as are to be kept.
     pub records: u32,
-    /// Slots for waits, of 512 bytes each, of all CPUs.
+    /// Slots for uninterruptible waits, of 512 bytes each, of all CPUs.
     pub waits: u32,
     /// Pairs of API and listener that have a histogram, of 18 KiB each.
     pub histograms: u32,

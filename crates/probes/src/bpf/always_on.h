@@ -136,6 +136,7 @@ struct part {
 enum record_kind {
 	RECORD_REQUEST = 1,
 	RECORD_APPEND,
+	RECORD_CPU_WAIT,
 };
 
 enum request_flag {
@@ -187,16 +188,27 @@ struct append_record {
 	__u64 length;
 };
 
-enum wait_flag {
-	/* it could have run: another thread had its CPU */
-	WAIT_RUNNABLE = 1,
-	WAIT_UNINTERRUPTIBLE = 2,
+/* A thread that could have run: another one had its CPU. Where it was then says nothing of why. */
+struct cpu_wait_record {
+	__u64 stamp;
+	__u8 kind;
+	__u8 reserved[3];
+	__u32 tid;
+	__u64 first_ns;
+	__u64 last_ns;
+	/* of that, in the run queue, by the scheduler's account */
+	__u64 queue_ns;
+	/* the system call's number; -1 outside of one */
+	__s32 call;
+	/* as an append's */
+	__u32 write_call;
+	char comm[TASK_COMM_LEN];
 };
 
-/* A thread that was off the CPU. */
+/* A thread that slept uninterruptibly. */
 struct wait_record {
 	__u64 stamp;
-	__u32 flags;
+	__u32 reserved_word;
 	__u32 tid;
 	__u64 first_ns;
 	__u64 last_ns;
@@ -243,12 +255,14 @@ struct slow_request {
 
 _Static_assert(sizeof(struct request_record) == 64, "one cache line");
 _Static_assert(sizeof(struct append_record) == 64, "one cache line");
+_Static_assert(sizeof(struct cpu_wait_record) == 64, "one cache line");
 _Static_assert(sizeof(struct wait_record) == 512, "one slot");
 
 /* Never read: it makes these types part of the object's BTF, from where the skeleton takes them. */
 struct always_on_records {
 	struct request_record request;
 	struct append_record append;
+	struct cpu_wait_record cpu_wait;
 	struct wait_record wait;
 	struct slow_request slow;
 	struct histogram histogram;
@@ -256,7 +270,6 @@ struct always_on_records {
 	enum always_on_count count;
 	enum record_kind kind;
 	enum request_flag request_flag;
-	enum wait_flag wait_flag;
 };
 
 #endif

@@ -15,7 +15,7 @@
 /* How many threads wait. While none does, as is mostly so, no thread that gets a CPU need be looked up. */
 static __u32 waiting;
 
-static __always_inline void leave_cpu(struct task_struct *task, __u32 flags)
+static __always_inline void leave_cpu(struct task_struct *task, bool runnable)
 {
 	struct thread *thread = thread_slot(task->pid);
 	__u64 now = bpf_ktime_get_ns();
@@ -30,7 +30,7 @@ static __always_inline void leave_cpu(struct task_struct *task, __u32 flags)
 	if (!thread->off_ns)
 		__sync_fetch_and_add(&waiting, 1);
 	thread->off_tid = task->pid;
-	thread->off_flags = flags;
+	thread->off_runnable = runnable;
 	thread->off_ns = now;
 }
 
@@ -57,7 +57,7 @@ static __always_inline __u64 queue_time(struct task_struct *task)
 }
 
 /* Called rarely, so not in the path of every switch. */
-static __noinline int record_wait(struct task_struct *task, __u64 since, __u32 flags, __u64 queue_ns)
+static __noinline int record_wait(struct task_struct *task, __u64 since, __u64 queue_ns)
 {
 	__u64 number = 0, now = bpf_ktime_get_ns();
 	struct wait_record *wait = begin_wait(now, &number);
@@ -66,9 +66,8 @@ static __noinline int record_wait(struct task_struct *task, __u64 since, __u32 f
 
 	if (!wait)
 		return 0;
-	wait->flags = flags;
 	wait->tid = visible_tid_of(task);
-	wait->first_ns = since ? since : now - queue_ns;
+	wait->first_ns = since;
 	wait->last_ns = now;
 	wait->queue_ns = queue_ns;
 	wait->call = (__s32)registers->CALL_NUMBER;
@@ -83,8 +82,30 @@ static __noinline int record_wait(struct task_struct *task, __u64 since, __u32 f
 	return 0;
 }
 
+/* Of one that was woken and not seen to leave the CPU, the run queue's account says since when. */
+static __noinline int record_cpu_wait(struct task_struct *task, __u64 since, __u64 queue_ns)
+{
+	__u32 slot = 0;
+	__u64 number = 0, now = bpf_ktime_get_ns();
+	struct cpu_wait_record *wait = begin_record(now, &slot, &number);
+	struct pt_regs *registers = (void *)bpf_task_pt_regs(task);
+
+	if (!wait)
+		return 0;
+	wait->kind = RECORD_CPU_WAIT;
+	wait->tid = visible_tid_of(task);
+	wait->first_ns = since ? since : now - queue_ns;
+	wait->last_ns = now;
+	wait->queue_ns = queue_ns;
+	wait->call = (__s32)registers->CALL_NUMBER;
+	wait->write_call = write_call_of(task);
+	bpf_probe_read_kernel_str(wait->comm, sizeof(wait->comm), task->comm);
+	set_stamp(&wait->stamp, number + 1);
+	return 0;
+}
+
 /* Ends the thread's wait, if it has one: since when, or 0. */
-static __always_inline __u64 end_wait(struct task_struct *task, __u32 *flags)
+static __always_inline __u64 end_wait(struct task_struct *task, bool *runnable)
 {
 	struct thread *thread = thread_slot(task->pid);
 	__u64 since;
@@ -92,7 +113,7 @@ static __always_inline __u64 end_wait(struct task_struct *task, __u32 *flags)
 	if (!thread || !thread->off_ns || thread->off_tid != (__u32)task->pid)
 		return 0;
 	since = thread->off_ns;
-	*flags = thread->off_flags;
+	*runnable = thread->off_runnable;
 	thread->off_ns = 0;
 	__sync_fetch_and_add(&waiting, -1);
 	return since;
@@ -101,13 +122,15 @@ static __always_inline __u64 end_wait(struct task_struct *task, __u32 *flags)
 static __always_inline void regain_cpu(struct task_struct *task)
 {
 	__u64 queue_ns = queue_time(task), since;
-	__u32 flags = WAIT_RUNNABLE;
+	bool runnable = true;
 
-	since = waiting ? end_wait(task, &flags) : 0;
-	if (since && bpf_ktime_get_ns() - since >= settings.min_wait_ns)
-		record_wait(task, since, flags, queue_ns);
-	else if (queue_ns >= settings.min_wait_ns)
-		record_wait(task, 0, WAIT_RUNNABLE, queue_ns);
+	since = waiting ? end_wait(task, &runnable) : 0;
+	if (since && bpf_ktime_get_ns() - since < settings.min_wait_ns)
+		return;
+	if (since && !runnable)
+		record_wait(task, since, queue_ns);
+	else if (since || queue_ns >= settings.min_wait_ns)
+		record_cpu_wait(task, since, queue_ns);
 }
 
 SEC("tp_btf/sched_switch")
@@ -117,9 +140,9 @@ int BPF_PROG(always_on_switch, bool preempt, struct task_struct *prev, struct ta
 		__u32 state = state_of(prev);
 
 		if (preempt || !state)
-			leave_cpu(prev, WAIT_RUNNABLE);
+			leave_cpu(prev, true);
 		else if (state & TASK_UNINTERRUPTIBLE)
-			leave_cpu(prev, WAIT_UNINTERRUPTIBLE);
+			leave_cpu(prev, false);
 	}
 	if ((__u32)next->tgid == settings.tgid)
 		regain_cpu(next);
