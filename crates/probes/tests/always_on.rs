@@ -483,12 +483,16 @@ fn check_cpu_wait(watch: &mut Watch) {
         // Of equal weight on one CPU, each waits for the other's slice.
         let spinner = scope.spawn(|| {
             pin_to_first_cpu();
-            while !is_done.load(Ordering::Relaxed) {}
+            while !is_done.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
         });
         let waiter = scope.spawn(|| {
             pin_to_first_cpu();
             let end = Instant::now() + Duration::from_millis(200);
-            while Instant::now() < end {}
+            while Instant::now() < end {
+                std::hint::spin_loop();
+            }
             is_done.store(true, Ordering::Relaxed);
             scene::current_tid()
         });
