@@ -68,6 +68,7 @@ fn slow_requests_have_their_cause_without_system_calls_or_packets() {
         let cause = format!("{} {}", verdict["cause"]["id"], verdict["cause"]["confidence"]);
         *causes.entry(cause).or_default() += 1;
     }
+    std::fs::write("/tmp/ao.json", &explained.stdout).unwrap();
     println!("{} verdicts: {causes:#?}\n{summary:#}\n{}", verdicts.len(), explained.stderr);
     assert!(verdicts.len() >= ENOUGH, "{} requests were slow", verdicts.len());
 }

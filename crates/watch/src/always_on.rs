@@ -7,6 +7,7 @@
 mod convert;
 mod segments;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -90,6 +91,7 @@ impl BrokerSession {
             devices: Devices::new(Mounts::of(pid)),
             segments: Segments::new(log_dirs),
             topics: Topics::of(log_dirs),
+            told_nameless: HashSet::default(),
         };
         Ok(Self { pid, session, names, waiting: Vec::new(), told_until_ns: 0 })
     }
@@ -114,7 +116,9 @@ impl BrokerSession {
         let due = self.waiting.partition_point(is_due).max(excess);
         let slow: Vec<SlowRequest> = self.waiting.drain(..due).collect();
         let Some(first_ns) = slow.iter().map(|slow| slow.request.first_read_ns).min() else { return 0 };
-        let interval = self.session.interval(first_ns.saturating_sub(BEFORE_NS), now_ns);
+        // What ended later bears on none of them.
+        let last_ns = slow.iter().map(|slow| slow.request.last_ns).max().unwrap_or(now_ns);
+        let interval = self.session.interval(first_ns.saturating_sub(BEFORE_NS), last_ns);
         let report = Report {
             records: &interval.records,
             told_until_ns: self.told_until_ns,
@@ -123,7 +127,7 @@ impl BrokerSession {
         };
         let session = &self.session;
         feed.sender.send_all(self.names.events(&report, |number| session.connection(number), feed.clock));
-        self.told_until_ns = now_ns;
+        self.told_until_ns = self.told_until_ns.max(last_ns);
         interval.overwritten
     }
 }

@@ -1,6 +1,6 @@
 //! What the kernel recorded, as a recording's events. Judges nothing: what is not known stays out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,6 +25,12 @@ pub(super) struct Names {
     pub(super) devices: Devices,
     pub(super) segments: Segments,
     pub(super) topics: Topics,
+    /// Appends that were told without their batches, by thread and time; of those that can still be read.
+    pub(super) told_nameless: HashSet<(Tid, u64), RandomState>,
+}
+
+fn key(append: &Append) -> (Tid, u64) {
+    (append.tid, append.first_ns)
 }
 
 /// Names of topics by their ids, read again where one is new.
@@ -87,15 +93,25 @@ impl Names {
         connection: impl Fn(u32) -> Option<Connection>,
         clock: ClockOffset,
     ) -> Vec<Event> {
-        let mut answers: Vec<Vec<Answered>> = report.slow.iter().map(|slow| self.answered(slow)).collect();
+        // Also of those that wait: what they wrote is told now.
+        let known = report.slow.iter().chain(report.waiting);
+        let mut answers: Vec<Vec<Answered>> = known.map(|slow| self.answered(slow)).collect();
         let calls = calls(report.records);
         let mut events = Vec::new();
         for record in report.records {
             let is_fresh = record.last_ns() > report.told_until_ns;
             match record {
                 Record::Append(append) => {
-                    let op = self.file_op(append, &calls, &mut answers, clock);
-                    events.extend(op.filter(|_| is_fresh).map(Event::from));
+                    let Some(op) = self.file_op(append, &calls, &mut answers, clock) else { continue };
+                    // Of a request that was not known to be slow then, its append was told without its batch.
+                    let is_named = op.batch.is_some() && self.told_nameless.remove(&key(append));
+                    if !is_fresh && !is_named {
+                        continue;
+                    }
+                    if op.batch.is_none() {
+                        self.told_nameless.insert(key(append));
+                    }
+                    events.push(op.into());
                 }
                 Record::Wait(wait) if is_fresh => events.push(self.off_cpu(wait, clock).into()),
                 Record::Request(request) if is_fresh => {
@@ -107,6 +123,8 @@ impl Names {
                 _ => {}
             }
         }
+        let oldest_ns = report.records.first().map_or(0, Record::first_ns);
+        self.told_nameless.retain(|(_, first_ns)| *first_ns >= oldest_ns);
         for (slow, answers) in report.slow.iter().zip(answers) {
             events.extend(self.slow_request(slow, answers, clock));
         }
@@ -129,7 +147,10 @@ impl Names {
                 && append.last_ns >= answered.first_ns
         };
         let mut asking = answers.iter_mut().flatten().filter(may_be).peekable();
-        let batch = asking.peek().and_then(|_| segment.batch_at(append.position, append.length));
+        let held = append.write_call.and_then(|call| calls.get(&(append.tid, call)));
+        // One that was held up is of a request that is slow, though that may not have ended yet.
+        let is_wanted = asking.peek().is_some() || held.is_some();
+        let batch = if is_wanted { segment.batch_at(append.position, append.length) } else { None };
         for answered in asking {
             if let Some(batch) =
                 batch.filter(|batch| Some(batch.base_offset) == answered.partition.base_offset)
@@ -139,7 +160,7 @@ impl Names {
             }
         }
         let (mut first, mut last) = (append.first_ns, append.last_ns);
-        if let Some((left, back)) = append.write_call.and_then(|call| calls.get(&(append.tid, call))) {
+        if let Some((left, back)) = held {
             (first, last) = (first.min(*left), last.max(*back));
         }
         Some(FileOp {
