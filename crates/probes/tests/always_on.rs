@@ -122,15 +122,14 @@ impl Watch {
             (histogram.requests, histogram.answered()),
             (measured.len() as u64, measured.len() as u64)
         );
-        let mut measured = measured.to_vec();
-        measured.sort_by_key(|bounds| bounds.min);
         let found = histogram.latencies().flat_map(|(latency, count)| vec![latency; count as usize]);
-        for (latency, bounds) in found.zip(measured) {
-            let within = bounds.min.mul_f64(0.99)..=bounds.max.mul_f64(1.01);
-            assert!(
-                within.contains(&Duration::from_nanos(latency)),
-                "API {api_key}: {latency} in {bounds:?}"
-            );
+        let mut left = measured.to_vec();
+        for latency in found.map(Duration::from_nanos) {
+            let has = |it: &Bounds| (it.min.mul_f64(0.99)..=it.max.mul_f64(1.01)).contains(&latency);
+            // Of those that it may be of, the one that ends first: the others may be of longer latencies.
+            let of = (0..left.len()).filter(|at| has(&left[*at])).min_by_key(|at| left[*at].max);
+            let of = of.unwrap_or_else(|| panic!("API {api_key}: {latency:?} in none of {left:?}"));
+            left.swap_remove(of);
         }
     }
 
@@ -461,15 +460,14 @@ fn check_wait(watch: &mut Watch, file_system: &FileSystem) {
     });
     let tid = told.recv().unwrap();
     scene::wait_until_blocked(tid);
-    thread::sleep(Duration::from_millis(30));
+    thread::sleep(Duration::from_millis(100));
     drop(freeze);
     writer.unwrap().join().unwrap();
     let waits = watch.waits_of(tid, from_ns);
-    let is_long = |it: &&Wait| it.last_ns - it.first_ns >= 25_000_000;
-    let long: Vec<_> = waits.iter().filter(is_long).collect();
-    assert_eq!(long.len(), 1, "{waits:#?}");
-    let wait = long[0];
-    assert_eq!(wait.kind, WaitKind::Uninterruptible);
+    // On a busy machine it also waits for the CPU.
+    let blocked = waits.iter().filter(|it| it.kind == WaitKind::Uninterruptible);
+    let wait = blocked.max_by_key(|it| it.last_ns - it.first_ns).unwrap();
+    assert!(wait.last_ns - wait.first_ns >= 25_000_000, "{waits:#?}");
     assert_eq!((wait.call, wait.argument), (Some(libc::SYS_write as u32), Some(fd as u64)));
     assert!(wait.stack.contains("vfs_write"), "{}", wait.stack);
     assert_eq!(&*wait.comm, "writer");

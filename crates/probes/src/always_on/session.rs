@@ -96,7 +96,7 @@ pub struct Losses {
     pub given_up: u64,
     /// Answers with a correlation id of no open request.
     pub mismatched: u64,
-    /// Answers where no request was open: it was read before the watch began.
+    /// Answers on a followed connection that has no request open.
     pub unmatched: u64,
     /// Fetch requests that are not reported when slow: their `max_wait_ms` could not be read.
     pub without_max_wait: u64,

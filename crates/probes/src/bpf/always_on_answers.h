@@ -176,7 +176,7 @@ static __noinline bool begin_answer(struct connection *connection, struct walk *
 	}
 	connection->answer_left = size - MIN_ANSWER;
 	if (!connection->open_count) {
-		/* its request was read before the watch began, or was given up */
+		/* an answer too many: followed by its length */
 		count(COUNT_UNMATCHED);
 		connection->answering = 0;
 		return true;
