@@ -31,6 +31,7 @@ mod stop;
 mod table;
 mod target;
 mod traffic;
+mod wakeups;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,7 +43,7 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 16] = [
+const PARTS: [&str; 17] = [
     "files",
     "memory",
     "live",
@@ -57,6 +58,7 @@ const PARTS: [&str; 16] = [
     "kernel",
     "overhead",
     "overhead-hooks",
+    "wakeups",
     "locks",
     "logs",
 ];
@@ -134,6 +136,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "kernel" => kernel::hold(brokerscope, directory),
         "overhead" | "overhead-hooks" => overhead::hold(part, brokerscope, directory),
         "logs" => logs::hold(brokerscope, directory),
+        "wakeups" => wakeups::hold(brokerscope, directory),
         part if part.starts_with("locks") => locks::hold(part, brokerscope, directory),
         _ => segments::hold(brokerscope, directory),
     }
