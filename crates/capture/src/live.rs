@@ -56,14 +56,15 @@ impl Live {
     /// signal ends the wait early.
     ///
     /// The kernel hands packets over in blocks: a packet appears here a few tens of milliseconds after it
-    /// passed, with the time at which it passed.
+    /// passed, with the time at which it passed. `out` is also told whether the ring is filling up: a quarter of it waits
+    /// behind the packet's block.
     ///
     /// # Errors
     /// [`Error::Live`] if the kernel ends the capture, as when the interface goes down.
     pub fn next_packets(
         &mut self,
         timeout: Duration,
-        out: &mut dyn FnMut(&Packet<'_>),
+        out: &mut dyn FnMut(&Packet<'_>, bool),
     ) -> Result<usize, Error> {
         if self.ring.block(self.next_block).is_none() {
             self.ring.wait(timeout)?;
@@ -73,13 +74,18 @@ impl Live {
         for _ in 0..self.ring.blocks {
             let Some(bytes) = self.ring.block(self.next_block) else { break };
             for packet in packets_of(bytes) {
-                out(&packet);
+                out(&packet, self.is_filling());
                 packets += 1;
             }
             self.ring.release(self.next_block);
             self.next_block = (self.next_block + 1) % self.ring.blocks;
         }
         Ok(packets)
+    }
+
+    /// Blocks are handed over in turn: if one is, all before it are.
+    fn is_filling(&self) -> bool {
+        self.ring.is_ready((self.next_block + self.ring.blocks / 4) % self.ring.blocks)
     }
 
     /// Packets the kernel dropped since the capture began because the ring was full.

@@ -55,7 +55,7 @@ fn capture_all(live: &mut Live) -> Vec<PacketCopy> {
     let deadline = Instant::now() + Duration::from_secs(120);
     while fins < 2 {
         assert!(Instant::now() < deadline, "the connection's end was never captured; seen: {}", seen.len());
-        live.next_packets(Duration::from_millis(100), &mut |packet| {
+        live.next_packets(Duration::from_millis(100), &mut |packet, _| {
             let segment = link::segment(packet).expect("the filter lets only TCP through");
             assert_eq!(segment.missing, 0);
             fins += u32::from(segment.flags.has(Flags::FIN));
@@ -155,7 +155,7 @@ fn a_snap_length_keeps_what_begins_before_it_and_rows_say_what_it_cost() {
     let mut rows = Vec::new();
     let deadline = Instant::now() + Duration::from_secs(120);
     while rows.len() < 3 && Instant::now() < deadline {
-        live.next_packets(Duration::from_millis(50), &mut |packet| {
+        live.next_packets(Duration::from_millis(50), &mut |packet, _| {
             assert!(packet.bytes.len() <= 512, "{} bytes", packet.bytes.len());
             analyzer.packet(packet, &mut |row| rows.push(*row));
         })

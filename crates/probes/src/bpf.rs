@@ -12,6 +12,7 @@ use libbpf_rs::{
 };
 
 use crate::error::Error;
+use crate::slice::Slice;
 
 macro_rules! objects {
     ($($object:ident $Maps:ident),+) => {
@@ -201,8 +202,9 @@ fn no_map(name: &str) -> Error {
     Error::NoSuchPart { what: "map", name: name.to_owned() }
 }
 
-/// Records taken from a ring at a time: few enough to stay in a processor's own cache.
-pub(crate) const BATCH: usize = 512;
+/// Records taken from a ring at a time: few enough to stay in a processor's own cache, and to be dealt with in a part of a
+/// [`crate::Slice`].
+pub(crate) const BATCH: usize = 32;
 
 /// The reading end of a ring.
 pub(crate) struct Ring {
@@ -245,8 +247,8 @@ impl Ring {
         Ok(Self { buffer, received, batch: Records::default() })
     }
 
-    /// Sleeps until a program wakes the reader or the time is up. Whether it was woken.
-    pub(crate) fn wait(&self, timeout: Duration) -> Result<bool, Error> {
+    /// Sleeps until a program wakes the reader or the time is up.
+    pub(crate) fn wait(&self, timeout: Duration) -> Result<(), Error> {
         let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
         let mut watched = libc::pollfd { fd: self.buffer.epoll_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid pollfd.
@@ -255,7 +257,17 @@ impl Ring {
         if result < 0 && error.kind() != io::ErrorKind::Interrupted {
             return Err(Error::Read(error));
         }
-        Ok(result > 0)
+        Ok(())
+    }
+
+    /// What programs have written that was not read yet.
+    pub(crate) fn unread_bytes(&self) -> usize {
+        // SAFETY: the buffer lives as long as `self`, and its ring as long as it; the ring is read at two positions that are
+        // shared with the kernel, no matter who changes them meanwhile. Where there were no ring, the pointer would be null.
+        unsafe {
+            let ring = libbpf_sys::ring_buffer__ring(self.buffer.as_libbpf_object().as_ptr(), 0);
+            if ring.is_null() { 0 } else { libbpf_sys::ring__avail_data_size(ring) as usize }
+        }
     }
 
     /// Delivers one [`BATCH`] at most. How many records there were.
@@ -268,9 +280,12 @@ impl Ring {
         usize::try_from(count).map_err(|_| Error::Read(io::Error::from_raw_os_error(-count)))
     }
 
-    /// Delivers all that is there.
+    /// Delivers all that is there, and rests after each [`Slice`].
     pub(crate) fn read_all(&mut self, mut out: impl FnMut(&[u8])) -> Result<(), Error> {
-        while self.read_batch(&mut out)? == BATCH {}
+        let mut slice = Slice::new(Slice::SHORT);
+        while self.read_batch(&mut out)? == BATCH {
+            slice.rest_if_over(|| false);
+        }
         Ok(())
     }
 }

@@ -28,6 +28,7 @@ pub mod profile;
 mod registry;
 mod sched_batch;
 mod session;
+mod slice;
 mod stacks;
 mod user;
 
@@ -40,3 +41,4 @@ pub use plan::{Hook, Mechanism, Plan, Purpose, State};
 pub use registry::{Function, Tracepoint, TracepointField};
 pub use sched_batch::set_sched_batch;
 pub use session::{Options, Probes, Target};
+pub use slice::{Slice, Timer};

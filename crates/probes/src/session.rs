@@ -23,6 +23,7 @@ use crate::overhead::{self, ProgramCost};
 use crate::perf_event;
 use crate::plan::{Mechanism, Plan, Purpose};
 use crate::process_ids::ProcessIds;
+use crate::slice::Slice;
 use crate::stacks::Stacks;
 
 use links::Links;
@@ -31,12 +32,7 @@ use procfs::KernelThreads;
 /// The longest wait, and so the delay with which events arrive.
 const MAX_WAIT: Duration = Duration::from_millis(200);
 /// Batches in one poll, so that a reader slower than its writers still returns to its caller.
-const MAX_BATCHES: usize = 128;
-/// Between batches, unless the ring fills up: a thread that waits for this processor, as one of the broker may, gets it
-/// before the rest is read. A scheduler's slice is many times longer than a batch takes.
-const PAUSE: Duration = Duration::from_millis(1);
-/// About what a record takes in the ring.
-const RECORD_BYTES: usize = 160;
+const MAX_BATCHES: usize = 2_048;
 
 /// What to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +71,9 @@ pub struct Probes {
     object: Object,
     decoder: Decoder,
     undecodable: u64,
-    /// Batches after which there are no more pauses: a quarter of the ring, where the programs wake the reader.
-    batches_with_pause: usize,
+    /// The ring is filling up when it holds this much: more than what makes the programs wake the reader, which is what a load
+    /// has it hold each time.
+    urgent_bytes: usize,
     kernel_threads: Option<KernelThreads>,
     _measuring: Option<OwnedFd>,
     plan: Plan,
@@ -124,7 +121,7 @@ impl Probes {
             object,
             decoder,
             undecodable: 0,
-            batches_with_pause: options.ring_bytes as usize / 4 / RECORD_BYTES / BATCH,
+            urgent_bytes: options.ring_bytes as usize / 2,
             kernel_threads,
             _measuring: measuring,
             plan: plan.clone(),
@@ -138,23 +135,23 @@ impl Probes {
 
     /// Waits until the ring buffer fills up, 200 ms have passed or the timeout has, then delivers what is
     /// there: in the order in which the kernel finished the events, roughly by their end. The programs do not wake the
-    /// reader until a quarter of the ring is full, so that the broker's threads send no interrupts for it.
+    /// reader until a quarter of the ring is full, so that the broker's threads send no interrupts for it. Rests after each
+    /// [`Slice`], unless the ring is half full.
     pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&self.object))?;
-        let is_filling = self.ring.wait(timeout.min(MAX_WAIT))?;
+        self.ring.wait(timeout.min(MAX_WAIT))?;
+        let mut slice = Slice::new(Slice::SHORT);
         let (decoder, undecodable) = (&mut self.decoder, &mut self.undecodable);
         let mut decode = |record: &[u8]| match decoder.decode(record) {
             Decoding::Event(event) => out(event),
             Decoding::Context => {}
             Decoding::Unknown => *undecodable += 1,
         };
-        for batch in 1..=MAX_BATCHES {
+        for _ in 0..MAX_BATCHES {
             if self.ring.read_batch(&mut decode)? < BATCH {
                 break;
             }
-            if !is_filling && batch <= self.batches_with_pause {
-                std::thread::sleep(PAUSE);
-            }
+            slice.rest_if_over(|| self.ring.unread_bytes() > self.urgent_bytes);
         }
         Ok(())
     }

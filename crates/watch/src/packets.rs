@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use capture::live::Live;
 use capture::{Analyzer, Counters, Packet};
 use model::clock::ClockPair;
 use model::{ClockOffset, Event, LossKind, Nanos, PartitionState, TlsTraffic, TopicId};
+use probes::Slice;
 
 use crate::queue::Batch;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
@@ -59,15 +61,21 @@ impl Source for PacketSource {
     const NAME: &'static str = "packets";
     const PACE: Pace = Pace::Blocking(WAIT);
 
-    /// A block that is not full is read when it is old enough, also at the end.
+    /// A block that is not full is read when it is old enough, also at the end. Rests after each [`Slice`], unless the ring
+    /// fills up.
     fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), capture::Error> {
         let mut batch = Batch::of(&feed.sender);
-        let mut clock = None;
-        let read = self.live.next_packets(WAIT, &mut |packet| {
-            // Read when there are packets: the wall clock may have been stepped while this waited for them.
-            let clock = clock.get_or_insert_with(|| self.clock.at(feed.clock, crate::now()));
+        let mut turn = None;
+        let stopping = feed.stop.load(Ordering::Relaxed);
+        let read = self.live.next_packets(WAIT, &mut |packet, is_filling| {
+            // When there are packets: the wall clock may have been stepped while this waited for them.
+            let begin = || (self.clock.at(feed.clock, crate::now()), Slice::new(Slice::SHORT));
+            let (clock, slice) = turn.get_or_insert_with(begin);
             let packet = Packet { time_ns: clock.time_of(packet.time_ns).0, ..*packet };
             self.analyzer.packet(&packet, &mut |request| batch.push(Event::Request(request)));
+            if slice.rest_if_over(|| is_filling || stopping) {
+                clock.near = crate::now();
+            }
         });
         batch.send();
         read.map(drop)
@@ -123,7 +131,9 @@ pub(crate) struct PacketClock {
 /// For the packets that are read together.
 struct ReadingClock {
     clock: ClockOffset,
+    /// At the reading before: no packet of this one was there then.
     before: ClockPair,
+    /// At the last look, some of the packets ago.
     near: ClockPair,
 }
 

@@ -91,7 +91,7 @@ impl Capture {
             },
             #[cfg(feature = "live")]
             Packets::Interface(live) => {
-                live.next_packets(WAIT, &mut |packet| self.analyzer.packet(packet, &mut keep))?;
+                live.next_packets(WAIT, &mut |packet, _| self.analyzer.packet(packet, &mut keep))?;
                 is_last
             }
         };

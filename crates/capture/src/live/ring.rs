@@ -61,14 +61,19 @@ impl Ring {
 
     /// A block's bytes, if the kernel has handed it over.
     pub(super) fn block(&self, index: usize) -> Option<&[u8]> {
-        if self.status(index)?.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+        if !self.is_ready(index) {
             return None;
         }
         let start = self.memory.as_ptr().wrapping_add(index * BLOCK_BYTES);
-        // SAFETY: `status` checked that the index is within the mapping, which lives as long as `self`. The
+        // SAFETY: `is_ready` checked that the index is within the mapping, which lives as long as `self`. The
         // kernel does not write into a block that it has handed over, and giving it back takes `&mut self`,
         // which ends this borrow first.
         Some(unsafe { std::slice::from_raw_parts(start, BLOCK_BYTES) })
+    }
+
+    /// Whether the kernel has handed a block over; false for one that does not exist.
+    pub(super) fn is_ready(&self, index: usize) -> bool {
+        self.status(index).is_some_and(|status| status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0)
     }
 
     /// Gives a block back to the kernel.

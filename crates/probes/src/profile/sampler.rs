@@ -14,6 +14,7 @@ use crate::bpf::profile::types::sample_event;
 use crate::bpf::{self, Ring, map_name, whole};
 use crate::error::Error;
 use crate::overhead;
+use crate::slice::Slice;
 
 /// How often the process's code is looked at again: Java is compiled all the time.
 const REFRESH: Duration = Duration::from_secs(30);
@@ -74,8 +75,10 @@ impl Sampler {
         let fetched = self.fetch_stacks()?;
         let mut records: Vec<sample_event> = Vec::new();
         self.ring.read_all(|record| records.extend(whole::<sample_event>(record)))?;
+        let mut slice = Slice::new(Slice::LONG);
         for record in records {
             out(self.sample(&record)?);
+            slice.rest_if_over(|| false);
         }
         // Fetched before the samples were: one that came in between has its stacks in `self.stacks`.
         let stacks = bpf::map(&self.object, map_name!(profile.stacks))?;
@@ -98,8 +101,10 @@ impl Sampler {
         let stacks = bpf::map(&self.object, map_name!(profile.stacks))?;
         let ids: Vec<u64> =
             stacks.keys().filter_map(|key| key.try_into().ok().map(u64::from_ne_bytes)).collect();
+        let mut slice = Slice::new(Slice::LONG);
         for &id in &ids {
             self.stacks.entry(id).or_insert_with(|| tables::stack(&stacks, id));
+            slice.rest_if_over(|| false);
         }
         Ok(ids)
     }

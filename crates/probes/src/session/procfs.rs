@@ -9,6 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, Object};
 
 use crate::bpf::{self, map_name};
 use crate::error::Error;
+use crate::slice::Slice;
 
 /// As many as the kernel's side has room for.
 const MAX_CHILDREN: usize = 1024;
@@ -67,7 +68,9 @@ impl KernelThreads {
         let there = kernel_threads();
         // Never one that is still there: it may be waiting, and its wait is counted.
         self.listed.retain(|tid| there.contains(tid) || map.delete(&tid.to_ne_bytes()).is_err());
+        let mut slice = Slice::new(Slice::LONG);
         for &tid in there.difference(&self.listed.clone()) {
+            slice.rest_if_over(|| false);
             let fresh = works_for_file_system(tid)
                 && map.update(&tid.to_ne_bytes(), &0_u64.to_ne_bytes(), MapFlags::NO_EXIST).is_ok();
             if fresh {
