@@ -14,7 +14,9 @@ use report::Zone;
 
 pub use self::capture::Capture;
 #[cfg(feature = "live")]
-pub use self::live::{Live, LiveOptions, announce, announce_tls, broker, drop_privileges, start_watch};
+pub use self::live::{
+    Live, LiveOptions, announce, announce_tls, broker, drop_privileges, give_way, start_watch,
+};
 pub use self::recording::{Recording, check_parts};
 use crate::gaps::Gaps;
 use crate::recorder::plan::{self, Plan};

@@ -125,6 +125,14 @@ fn unread_listeners(broker: &Broker) -> Option<String> {
     (!listeners.is_empty()).then(|| format!("{}: {why}", listeners.join(" ")))
 }
 
+/// Has this process give way to all others where its cgroup is its own. Where that is not so, says why if asked for all.
+pub fn give_way() {
+    match watch::set_cgroup_idle() {
+        Ok(group) => tracing::debug!("{} is idle (cpu.idle): all others come first", group.display()),
+        Err(why) => tracing::debug!("the cgroup stays as it is, not idle: {why}"),
+    }
+}
+
 /// Gives away what attaching needed and watching does not. `output` is where the command goes on writing files.
 pub fn drop_privileges(output: Option<&Path>) {
     if let Err(error) = watch::drop_unneeded_capabilities(output) {

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use model::HostScope;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use super::Moment;
 use super::figures::Figures;
 use super::metrics;
 use super::text::{self, Kernel};
@@ -77,10 +78,14 @@ impl Cgroup {
         }
     }
 
+    /// The directory that has the files of the CPU controller.
+    pub(super) fn cpu_directory(&self) -> Option<&PathBuf> {
+        self.cpu.as_ref().or(self.unified.as_ref())
+    }
+
     /// How many CPUs the least quota of the group and those above it amounts to; none without any.
     pub(super) fn cpu_quota(&self) -> Option<f64> {
-        let dir = self.cpu.as_ref().or(self.unified.as_ref())?;
-        least(dir, |dir| {
+        least(self.cpu_directory()?, |dir| {
             if let Some(text) = text::read(&dir.join("cpu.max")) {
                 // `max 100000` or `200000 100000`, in microseconds (cgroup-v2.rst).
                 let (quota, period) = text.trim().split_once(' ')?;
@@ -129,8 +134,8 @@ impl Cgroup {
         limits
     }
 
-    pub(super) fn sample(&self, figures: &mut Figures) {
-        metrics::sample(HostScope::Cgroup, &self.name, figures, &|file| self.file(file));
+    pub(super) fn sample(&self, figures: &mut Figures, moment: &mut Moment<'_>) {
+        metrics::sample(HostScope::Cgroup, &self.name, figures, moment, &|file| self.file(file));
     }
 
     /// Of version 1 where the controller is of that.

@@ -4,7 +4,7 @@
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use model::HostScope;
+use model::{HostScope, Nanos};
 
 use super::figures::Figures;
 use super::text::{self, Kernel};
@@ -34,22 +34,22 @@ pub(super) struct Clocks {
 
 impl Clocks {
     /// Adds what was missed since the reading before.
-    pub(super) fn sample(&mut self, kernel: &Kernel, figures: &mut Figures) {
+    pub(super) fn sample(&mut self, kernel: &Kernel, figures: &mut Figures, at: Nanos) {
         let reading = Reading {
             boottime_s: seconds(clock_gettime(ClockId::Boottime)),
             monotonic_s: seconds(clock_gettime(ClockId::Monotonic)),
         };
+        let elapsed_s = self.last.map(|last| reading.monotonic_s - last.monotonic_s);
         let suspended_s = self.suspended_s(reading);
         if self.readings % LOOK_EVERY == 0 {
             let rtc_s = text::number(&kernel.sys.join("class/rtc/rtc0/since_epoch"));
             self.look(rtc_s.map(|rtc_s| rtc_s as f64 - reading.boottime_s));
         }
         self.readings += 1;
-        let elapsed_s = figures.elapsed_s();
+        let suspended = suspended_s.zip(elapsed_s).map(|(missed, elapsed)| missed / elapsed);
         let mut figure = figures.of(HostScope::Host, "");
-        figure
-            .stands("suspended_ratio", suspended_s.zip(elapsed_s).map(|(missed, elapsed)| missed / elapsed));
-        figure.stands("rtc_ahead_seconds", self.ahead_s);
+        figure.stands("suspended_ratio", at, suspended);
+        figure.stands("rtc_ahead_seconds", at, self.ahead_s);
     }
 
     /// By how much more `CLOCK_BOOTTIME` went on than `CLOCK_MONOTONIC` since the reading before.

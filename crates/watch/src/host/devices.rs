@@ -6,10 +6,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use model::HostScope;
+use model::{HostScope, Nanos};
 
 use super::cgroup::IoLimits;
-use super::figures::Figures;
+use super::figures::{Counter, Figures};
 use super::text::{self, Kernel};
 use crate::mounts::number;
 use crate::mounts::{self, DeviceNumber, Mount};
@@ -94,10 +94,11 @@ pub(super) fn sample(
     wanted: &BTreeSet<DeviceNumber>,
     limits: &IoLimits,
     figures: &mut Figures,
+    at: Nanos,
 ) {
     let Some(table) = text::read(&kernel.proc.join("diskstats")) else { return };
     for disk in table.lines().filter_map(Disk::parse).filter(|disk| wanted.contains(&disk.number)) {
-        let mut field = |number: &str| disk.field(number.parse().ok()?);
+        let mut field = |number: &str| Some(Counter { value: disk.field(number.parse().ok()?)?, at });
         let mut figure = figures.of(HostScope::Device, disk.name);
         figure.sample(&mut field);
         if limits.is_empty() {
@@ -106,7 +107,7 @@ pub(super) fn sample(
         // The kernel takes limits for whole disks only.
         let whole = disk_of(kernel, disk.number).unwrap_or(disk.number);
         for ((_, metric), limit) in limits.iter().filter(|((device, _), _)| *device == whole) {
-            figure.stands(metric, *limit as f64);
+            figure.stands(metric, at, *limit as f64);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From readings to samples: remembers counters as they stood and gives their increases. Knows no files.
+//! From readings to samples: remembers counters as they stood, and when, and gives their increases. Knows no files.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,18 +7,32 @@ use model::{Event, HostSample, HostScope, Nanos};
 
 use super::metrics::{METRICS, Metric, Read};
 
-/// The readings of one moment, beside the ones before.
+/// The readings of one second, beside the ones before. They are spread over some time: each counter has its own.
 #[derive(Default)]
 pub(super) struct Figures {
-    /// When the reading before was, and this one.
+    /// When the reading before began, and this one.
     before: Option<Nanos>,
-    now: Nanos,
+    begun: Nanos,
     /// Counters then and now: what is not read again is forgotten.
-    then: HashMap<Key, u64>,
-    stand: HashMap<Key, u64>,
+    then: HashMap<Key, Counter>,
+    stand: HashMap<Key, Counter>,
     names: HashMap<Box<str>, Arc<str>>,
     /// Of this reading.
     pub(super) samples: Vec<Event>,
+}
+
+/// A number, and when it was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counter {
+    pub(super) value: u64,
+    pub(super) at: Nanos,
+}
+
+/// How much a counter grew, and since when.
+struct Increase {
+    by: u64,
+    since: Nanos,
+    until: Nanos,
 }
 
 /// A counter: of what, which, for which figure, and whether it is the figure's divisor.
@@ -30,8 +44,8 @@ const MAX_NAMES: usize = 4_096;
 impl Figures {
     /// Begins a reading.
     pub(super) fn begin(&mut self, now: Nanos) {
-        self.before = (self.now > Nanos::ZERO).then_some(self.now);
-        self.now = now;
+        self.before = (self.begun > Nanos::ZERO).then_some(self.begun);
+        self.begun = now;
         std::mem::swap(&mut self.then, &mut self.stand);
         self.stand.clear();
     }
@@ -40,12 +54,6 @@ impl Figures {
     pub(super) fn of(&mut self, scope: HostScope, name: &str) -> Figure<'_> {
         let name = self.name(name);
         Figure { figures: self, scope, name }
-    }
-
-    /// Seconds since the reading before; none at the first.
-    pub(super) fn elapsed_s(&self) -> Option<f64> {
-        let elapsed = (self.now - self.before?).0 as f64 / 1e9;
-        (elapsed > 0.0).then_some(elapsed)
     }
 
     fn name(&mut self, name: &str) -> Arc<str> {
@@ -60,8 +68,14 @@ impl Figures {
         shared
     }
 
-    fn put(&mut self, scope: HostScope, name: Arc<str>, metric: &'static str, value: f64) {
-        let (start, end) = (self.before.unwrap_or(self.now), self.now);
+    fn put(
+        &mut self,
+        scope: HostScope,
+        name: Arc<str>,
+        metric: &'static str,
+        (start, end): (Nanos, Nanos),
+        value: f64,
+    ) {
         let metric = self.name(metric);
         self.samples.push(Event::HostSample(Box::new(HostSample { start, end, scope, name, metric, value })));
     }
@@ -99,34 +113,50 @@ pub(super) struct Figure<'f> {
 }
 
 impl Figure<'_> {
-    /// A value as it stands.
-    pub(super) fn stands(&mut self, metric: &'static str, value: impl Into<Option<f64>>) {
+    /// A value as it stands at that time.
+    pub(super) fn stands(&mut self, metric: &'static str, at: Nanos, value: impl Into<Option<f64>>) {
+        let since = self.figures.before.unwrap_or(at);
+        self.holds(metric, (since, at), value);
+    }
+
+    /// A value of that stretch of time.
+    pub(super) fn holds(
+        &mut self,
+        metric: &'static str,
+        time: (Nanos, Nanos),
+        value: impl Into<Option<f64>>,
+    ) {
         if let Some(value) = value.into().filter(|value| value.is_finite()) {
-            self.figures.put(self.scope, Arc::clone(&self.name), metric, value);
+            self.figures.put(self.scope, Arc::clone(&self.name), metric, time, value);
         }
     }
 
     /// What the list of figures says of such a thing, whose fields these are.
-    pub(super) fn sample(&mut self, field: &mut dyn FnMut(&'static str) -> Option<u64>) {
+    pub(super) fn sample(&mut self, field: &mut dyn FnMut(&'static str) -> Option<Counter>) {
         let scope = self.scope;
         for &Metric { name, read, sources, .. } in METRICS.iter().filter(|metric| metric.scope == scope) {
             let mut first = || sources.iter().find_map(|(source, unit)| Some((field(source)?, *unit)));
             match (read, sources) {
-                (Read::Value, _) => self.stands(name, first().map(|(value, unit)| value as f64 * unit)),
+                (Read::Value, _) => {
+                    if let Some((Counter { value, at }, unit)) = first() {
+                        self.stands(name, at, value as f64 * unit);
+                    }
+                }
                 (Read::Rate(bits), _) => {
                     let (counter, unit) = first().unzip();
                     self.rate(name, counter, unit.unwrap_or(1.0), bits);
                 }
                 (Read::Product, [(one, _), (other, _)]) => {
-                    let both = field(one).zip(field(other));
-                    self.stands(name, both.map(|(one, other)| one as f64 * other as f64));
+                    if let Some((Counter { value, at }, other)) = field(one).zip(field(other)) {
+                        self.stands(name, at, value as f64 * other.value as f64);
+                    }
                 }
                 (Read::Mean(bits), [(total, _), (count, _)]) => {
                     self.mean(name, (field(total), bits), field(count));
                 }
                 (Read::Share, [(counter, unit), (whole, _)]) => {
                     if let Some(whole) = field(whole) {
-                        self.rate(name, field(counter), unit / whole as f64, Bits::Wide);
+                        self.rate(name, field(counter), unit / whole.value as f64, Bits::Wide);
                     }
                 }
                 _ => {}
@@ -135,19 +165,20 @@ impl Figure<'_> {
     }
 
     /// A counter's increase per second, times `unit`.
-    fn rate(&mut self, metric: &'static str, counter: Option<u64>, unit: f64, bits: Bits) {
+    fn rate(&mut self, metric: &'static str, counter: Option<Counter>, unit: f64, bits: Bits) {
         let increase = counter.and_then(|counter| self.increase(metric, false, counter, bits));
-        let elapsed_s = self.figures.elapsed_s();
-        let rate = increase.zip(elapsed_s).map(|(increase, elapsed_s)| increase as f64 * unit / elapsed_s);
-        self.stands(metric, rate);
+        let Some(Increase { by, since, until }) = increase else { return };
+        let elapsed_s = seconds(since, until);
+        self.holds(metric, (since, until), elapsed_s.map(|elapsed_s| by as f64 * unit / elapsed_s));
     }
 
     /// A counter's increase divided by another's; absent where that did not increase.
-    fn mean(&mut self, metric: &'static str, (total, bits): (Option<u64>, Bits), count: Option<u64>) {
+    fn mean(&mut self, metric: &'static str, (total, bits): (Option<Counter>, Bits), count: Option<Counter>) {
         let total = total.and_then(|total| self.increase(metric, false, total, bits));
         let count = count.and_then(|count| self.increase(metric, true, count, Bits::Wide));
-        let mean = total.zip(count).filter(|(_, count)| *count > 0);
-        self.stands(metric, mean.map(|(total, count)| total as f64 / count as f64));
+        if let Some((total, count)) = total.zip(count).filter(|(_, count)| count.by > 0) {
+            self.holds(metric, (total.since, total.until), total.by as f64 / count.by as f64);
+        }
     }
 
     /// Takes back what was added last of this thing; its counters are remembered all the same.
@@ -162,18 +193,36 @@ impl Figure<'_> {
     }
 
     /// What a counter was increased by since the reading before.
-    fn increase(&mut self, metric: &'static str, divisor: bool, counter: u64, bits: Bits) -> Option<u64> {
+    fn increase(
+        &mut self,
+        metric: &'static str,
+        divisor: bool,
+        counter: Counter,
+        bits: Bits,
+    ) -> Option<Increase> {
         let key = (self.scope, Arc::clone(&self.name), metric, divisor);
         let before = self.figures.then.get(&key).copied();
         self.figures.stand.insert(key, counter);
-        bits.increase(before?, counter)
+        let before = before?;
+        let by = bits.increase(before.value, counter.value)?;
+        Some(Increase { by, since: before.at, until: counter.at })
     }
+}
+
+/// Between two times, if any passed.
+pub(super) fn seconds(since: Nanos, until: Nanos) -> Option<f64> {
+    let elapsed = (until - since).0 as f64 / 1e9;
+    (elapsed > 0.0).then_some(elapsed)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bits, Figures};
+    use super::{Bits, Counter, Figures};
     use model::{Event, HostScope, Nanos};
+
+    fn counter(value: u64, at_ms: i64) -> Counter {
+        Counter { value, at: Nanos::from_millis(at_ms) }
+    }
 
     fn values(figures: &mut Figures) -> Vec<(String, f64)> {
         let of = |event| match event {
@@ -187,20 +236,34 @@ mod tests {
     fn counters_become_rates_at_the_second_reading() {
         let mut figures = Figures::default();
         figures.begin(Nanos(1_000_000_000));
-        figures.of(HostScope::Host, "").rate("bytes", Some(100), 1.0, Bits::Wide);
+        figures.of(HostScope::Host, "").rate("bytes", Some(counter(100, 1_000)), 1.0, Bits::Wide);
         assert_eq!(values(&mut figures), []);
         figures.begin(Nanos(3_000_000_000));
         let mut figure = figures.of(HostScope::Host, "");
-        figure.rate("bytes", Some(150), 512.0, Bits::Wide);
-        figure.rate("new", Some(1), 1.0, Bits::Wide);
+        figure.rate("bytes", Some(counter(150, 3_000)), 512.0, Bits::Wide);
+        figure.rate("new", Some(counter(1, 3_000)), 1.0, Bits::Wide);
         assert_eq!(values(&mut figures), [("bytes".to_owned(), 50.0 * 512.0 / 2.0)]);
+    }
+
+    #[test]
+    fn a_rate_is_over_the_time_between_its_own_readings() {
+        let mut figures = Figures::default();
+        for (second, late_ms) in [(1, 5), (2, 45)] {
+            figures.begin(Nanos(second * 1_000_000_000));
+            let counter = counter(second as u64 * 1_040, 1_000 * second + late_ms);
+            figures.of(HostScope::Host, "").rate("bytes", Some(counter), 1.0, Bits::Wide);
+        }
+        let Some(Event::HostSample(sample)) = figures.samples.first() else { panic!("no sample") };
+        assert_eq!((sample.start, sample.end), (Nanos::from_millis(1_005), Nanos::from_millis(2_045)));
+        assert_eq!(values(&mut figures), [("bytes".to_owned(), 1_000.0)]);
     }
 
     #[test]
     fn a_thing_that_was_away_begins_anew() {
         let mut figures = Figures::default();
-        for (second, counter) in [(1, Some(10)), (2, None), (3, Some(500))] {
+        for (second, value) in [(1, Some(10)), (2, None), (3, Some(500))] {
             figures.begin(Nanos(second * 1_000_000_000));
+            let counter = value.map(|value| counter(value, 1_000 * second));
             figures.of(HostScope::Device, "sda").rate("reads", counter, 1.0, Bits::Wide);
         }
         assert_eq!(values(&mut figures), []);
@@ -220,8 +283,8 @@ mod tests {
         let mut figures = Figures::default();
         for (second, total, count) in [(1, 100, 10), (2, 100, 10), (3, 160, 12)] {
             figures.begin(Nanos(second * 1_000_000_000));
-            let total = (Some(total), Bits::Narrow);
-            figures.of(HostScope::Device, "sda").mean("wait_ms", total, Some(count));
+            let [total, count] = [total, count].map(|value| counter(value, 1_000 * second));
+            figures.of(HostScope::Device, "sda").mean("wait_ms", (Some(total), Bits::Narrow), Some(count));
         }
         assert_eq!(values(&mut figures), [("wait_ms".to_owned(), 30.0)]);
     }

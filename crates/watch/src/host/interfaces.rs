@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use model::HostScope;
+use model::{HostScope, Nanos};
 
-use super::figures::Figures;
+use super::figures::{Counter, Figures};
 use super::text::{self, Kernel};
 
 /// A host of many containers has an interface for each: those beyond are left out.
@@ -36,7 +36,7 @@ struct Counters<'t> {
 }
 
 impl Interfaces {
-    pub(super) fn sample(&mut self, kernel: &Kernel, pid: u32, figures: &mut Figures) {
+    pub(super) fn sample(&mut self, kernel: &Kernel, pid: u32, figures: &mut Figures, at: Nanos) {
         let Some(table) = text::read(&kernel.of_process(pid, "net/dev")) else { return };
         let fresh = self.readings % LINK_EVERY == 0;
         self.readings += 1;
@@ -48,7 +48,7 @@ impl Interfaces {
             let mut link = known.filter(|_| !fresh).unwrap_or_else(read);
             let moved = known.is_none_or(|known| known.packets != counted.packets());
             link.packets = counted.packets();
-            counted.sample(&link, moved, figures);
+            counted.sample(&link, moved, figures, at);
             seen.insert(counted.name.to_owned(), link);
         }
         self.links = seen;
@@ -107,12 +107,15 @@ impl<'t> Counters<'t> {
     }
 
     /// Counters are read every time, for the next increase; told only where something `moved`.
-    fn sample(&self, link: &Link, moved: bool, figures: &mut Figures) {
+    fn sample(&self, link: &Link, moved: bool, figures: &mut Figures, at: Nanos) {
         let mut figure = figures.of(HostScope::Interface, self.name);
-        figure.sample(&mut |field| match field {
-            "mtu" => link.mtu_bytes,
-            "speed" => link.bits_per_second,
-            column => self.field(column.parse().ok()?),
+        figure.sample(&mut |field| {
+            let value = match field {
+                "mtu" => link.mtu_bytes,
+                "speed" => link.bits_per_second,
+                column => self.field(column.parse().ok()?),
+            };
+            Some(Counter { value: value?, at })
         });
         if !moved {
             figure.withdraw();

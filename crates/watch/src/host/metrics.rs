@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use model::HostScope;
 use model::HostScope::{Cgroup, Device, Host, Interface, Process, Threads};
 
+use super::Moment;
 use super::cgroup::NO_LIMIT_BYTES;
 use super::figures::Bits::{self, Narrow, Wide};
-use super::figures::Figures;
+use super::figures::{Counter, Figures};
 use super::text;
 
 /// One figure.
@@ -185,16 +186,18 @@ pub(super) fn sample(
     scope: HostScope,
     name: &str,
     figures: &mut Figures,
+    moment: &mut Moment<'_>,
     find: &dyn Fn(&str) -> Option<PathBuf>,
 ) {
     let mut texts = HashMap::new();
     let mut field = |source: &'static str| {
-        if source == "self/auxv" {
-            return page_bytes(&find(source)?);
-        }
         let (file, key) = source.split_once(' ').unwrap_or((source, ""));
-        let text = texts.entry(file).or_insert_with(|| text::read(&find(file)?));
-        parse_field(file, text.as_deref()?, key)
+        if file == "self/auxv" {
+            return Some(Counter { value: page_bytes(&find(file)?)?, at: moment() });
+        }
+        let (at, text) =
+            texts.entry(file).or_insert_with(|| (moment(), find(file).and_then(|file| text::read(&file))));
+        Some(Counter { value: parse_field(file, text.as_deref()?, key)?, at: *at })
     };
     figures.of(scope, name).sample(&mut field);
 }

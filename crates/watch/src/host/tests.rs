@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use model::{Event, HostScope, Nanos};
 
-use super::metrics::{METRICS, is_listed};
+use super::metrics::{METRICS, Read, is_listed};
 use super::{BrokerProcess, Sampler};
 use crate::thread_names::ThreadNames;
 use fixture::Fixture;
@@ -147,10 +147,10 @@ fn read_twice(fixture: &Fixture) -> Samples {
     let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
     host(fixture, 1);
     sampler.devices = BTreeSet::from([fixture_device(fixture)]);
-    sampler.sample(Nanos(1_000_000_000), Some(&broker(fixture)));
+    sampler.sample(&mut || Nanos(1_000_000_000), Some(&broker(fixture)));
     sampler.devices = BTreeSet::from([fixture_device(fixture)]);
     host(fixture, 2);
-    values(sampler.sample(Nanos(3_000_000_000), Some(&broker(fixture))))
+    values(sampler.sample(&mut || Nanos(3_000_000_000), Some(&broker(fixture))))
 }
 
 #[test]
@@ -225,12 +225,51 @@ fn figures_of_the_broker_and_the_host() {
     assert_eq!(value(&samples, HostScope::Interface, "idle", "receive_bytes_per_second"), None);
 }
 
+/// Times that go on by a step with each reading of a file.
+fn spread(begin_ms: i64, step_ms: i64) -> impl FnMut() -> Nanos {
+    let mut now_ms = begin_ms;
+    move || {
+        now_ms += step_ms;
+        Nanos::from_millis(now_ms)
+    }
+}
+
+#[test]
+fn a_reading_that_is_spread_over_some_time_gives_exact_rates() {
+    let at_once = read_twice(&Fixture::new("at-once"));
+    let fixture = Fixture::new("spread");
+    let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
+    host(&fixture, 1);
+    sampler.sample(&mut spread(1_000, 1), Some(&broker(&fixture)));
+    host(&fixture, 2);
+    let events = sampler.sample(&mut spread(3_000, 7), Some(&broker(&fixture)));
+    let is_rate = |scope, name: &str| {
+        let metric = METRICS.iter().find(|metric| metric.scope == scope && metric.name == name).unwrap();
+        matches!(metric.read, Read::Rate(_))
+    };
+    let (mut rates, mut lengths) = (0, BTreeSet::new());
+    for event in events {
+        let Event::HostSample(sample) = event else { continue };
+        if !is_rate(sample.scope, &sample.metric) {
+            continue;
+        }
+        let Some(expected) = value(&at_once, sample.scope, &sample.name, &sample.metric) else { continue };
+        let length_s = (sample.end - sample.start).0 as f64 / 1e9;
+        let (increase, expected) = (sample.value * length_s, expected * 2.0);
+        assert!((increase - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{sample:?}: {expected}");
+        rates += 1;
+        lengths.insert((sample.end - sample.start).0);
+    }
+    assert!(rates > 40 && lengths.len() > 10, "{rates} rates over {lengths:?}");
+}
+
 #[test]
 fn a_host_without_any_of_the_files_gives_no_figures() {
     let fixture = Fixture::new("nothing");
     let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
     for second in 1..4 {
-        let mut found = values(sampler.sample(Nanos(second * 1_000_000_000), Some(&broker(&fixture))));
+        let mut found =
+            values(sampler.sample(&mut || Nanos(second * 1_000_000_000), Some(&broker(&fixture))));
         // Clocks are no files.
         found.retain(|(_, _, metric), _| metric != "suspended_ratio");
         assert_eq!(found, Samples::new());
@@ -265,7 +304,7 @@ fn files_that_say_something_else_give_no_figures_and_no_panic() {
             fixture.file(&format!("proc/{name}"), text);
             let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
             for second in 1..3 {
-                values(sampler.sample(Nanos(second * 1_000_000_000), Some(&broker(&fixture))));
+                values(sampler.sample(&mut || Nanos(second * 1_000_000_000), Some(&broker(&fixture))));
             }
         }
         host(&fixture, 1);
@@ -277,11 +316,11 @@ fn a_broker_that_was_restarted_begins_anew() {
     let fixture = Fixture::new("restart");
     let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
     host(&fixture, 1);
-    sampler.sample(Nanos(1_000_000_000), Some(&broker(&fixture)));
-    let away = values(sampler.sample(Nanos(2_000_000_000), None));
+    sampler.sample(&mut || Nanos(1_000_000_000), Some(&broker(&fixture)));
+    let away = values(sampler.sample(&mut || Nanos(2_000_000_000), None));
     assert_eq!(value(&away, HostScope::Process, "", "resident_bytes"), None);
     assert!(value(&away, HostScope::Host, "", "memory_bytes").is_some());
-    let back = values(sampler.sample(Nanos(3_000_000_000), Some(&broker(&fixture))));
+    let back = values(sampler.sample(&mut || Nanos(3_000_000_000), Some(&broker(&fixture))));
     assert_eq!(value(&back, HostScope::Process, "", "user_cpu_ratio"), None);
     assert!(value(&back, HostScope::Process, "", "resident_bytes").is_some());
 }

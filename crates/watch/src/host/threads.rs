@@ -6,9 +6,10 @@ use std::fs;
 use std::path::Path;
 
 use jvm::Role;
-use model::HostScope;
+use model::{HostScope, Nanos};
 
-use super::figures::Figures;
+use super::Moment;
+use super::figures::{Figures, seconds};
 use super::text::{self, Kernel};
 use crate::thread_names::NameReader;
 
@@ -23,6 +24,8 @@ pub(super) struct Threads {
     names: NameReader,
     pid: u32,
     known: HashMap<u32, Known>,
+    /// When that was.
+    read: Option<Nanos>,
 }
 
 #[derive(Clone, Copy)]
@@ -30,26 +33,38 @@ struct Known {
     role: &'static str,
     readings: u32,
     times: Times,
+    at: Nanos,
 }
 
 /// `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst): nanoseconds on a processor and waiting for one, and
 /// how often it was put on one.
 type Times = [u64; 3];
 
+/// What a thread did since the last reading: of its [`Times`], how much per second.
+type Rates = [f64; 3];
+
 /// What the threads of one role did since the last reading.
 #[derive(Default)]
 struct Done {
-    times: Times,
+    rates: Rates,
     threads: u32,
 }
 
 impl Threads {
     pub(super) fn of(names: NameReader) -> Self {
-        Self { names, pid: 0, known: HashMap::new() }
+        Self { names, pid: 0, known: HashMap::new(), read: None }
     }
 
-    pub(super) fn sample(&mut self, kernel: &Kernel, pid: u32, figures: &mut Figures) {
+    /// A broker has hundreds of threads: between them may be a rest, so that each thread has its own time.
+    pub(super) fn sample(
+        &mut self,
+        kernel: &Kernel,
+        pid: u32,
+        figures: &mut Figures,
+        moment: &mut Moment<'_>,
+    ) {
         let first = std::mem::replace(&mut self.pid, pid) != pid;
+        let since = self.read.filter(|_| !first);
         let before = std::mem::take(&mut self.known);
         let mut roles: BTreeMap<&'static str, Done> = BTreeMap::new();
         let tasks = fs::read_dir(kernel.of_process(pid, "task")).into_iter().flatten().flatten();
@@ -59,31 +74,32 @@ impl Threads {
             let Some(tid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
             path.push(&name);
             let role = self.names.of(tid).map(|name| Role::of(name).as_str());
-            let thread = Known::read(&path, role, before.get(&tid).filter(|_| !first));
+            let before = before.get(&tid).filter(|_| !first);
+            let thread = Known::read(&path, role, before, moment());
             path.pop();
-            let Some((thread, increase)) = thread else { continue };
+            let Some(thread) = thread else { continue };
             let role = roles.entry(thread.role).or_default();
             role.threads += 1;
-            role.times = combine(role.times, increase, u64::saturating_add);
+            role.add(&thread, before, since);
             self.known.insert(tid, thread);
         }
-        let elapsed_s = figures.elapsed_s().filter(|_| !first);
+        let at = moment();
+        self.read = Some(at);
         for (name, role) in roles {
-            role.sample(name, elapsed_s, figures);
+            role.sample(name, since, at, figures);
         }
     }
 }
 
 impl Known {
-    /// The thread now, and what it did since `before`; a thread that was not there then did all of it since.
-    fn read(dir: &Path, role: Option<&'static str>, before: Option<&Self>) -> Option<(Self, Times)> {
+    /// The thread at this time.
+    fn read(dir: &Path, role: Option<&'static str>, before: Option<&Self>, at: Nanos) -> Option<Self> {
         let times = parse(&text::read(&dir.join("schedstat"))?)?;
         let readings = before.map_or(0, |before| before.readings.saturating_add(1));
         let known = before.filter(|_| readings > 2 && readings % NAME_EVERY != 0).map(|before| before.role);
         let comm = || text::read(&dir.join("comm")).map(|comm| Role::of(comm.trim_end()).as_str());
         let role = role.or(known).or_else(comm)?;
-        let earlier = before.map(|before| before.times).unwrap_or_default();
-        Some((Self { role, readings, times }, combine(times, earlier, u64::saturating_sub)))
+        Some(Self { role, readings, times, at })
     }
 }
 
@@ -92,21 +108,28 @@ fn parse(text: &str) -> Option<Times> {
     Some([words.next()?, words.next()?, words.next()?])
 }
 
-/// Each with its counterpart.
-fn combine(mut times: Times, others: Times, with: fn(u64, u64) -> u64) -> Times {
-    times.iter_mut().zip(others).for_each(|(time, other)| *time = with(*time, other));
-    times
-}
-
 impl Done {
-    fn sample(&self, name: &str, elapsed_s: Option<f64>, figures: &mut Figures) {
-        let per_second = |count: u64| elapsed_s.map(|elapsed_s| count as f64 / elapsed_s);
-        let ratio = |ns: u64| per_second(ns).map(|ns| ns / 1e9);
-        let [ran_ns, waited_ns, switches] = self.times;
+    /// Adds a thread, beside itself at the reading before, which was at `since`; one that was not there then did all of it
+    /// since.
+    fn add(&mut self, thread: &Known, before: Option<&Known>, since: Option<Nanos>) {
+        let (earlier, since) = match before {
+            Some(before) => (before.times, Some(before.at)),
+            None => (Times::default(), since),
+        };
+        let Some(elapsed_s) = since.and_then(|since| seconds(since, thread.at)) else { return };
+        for (rate, (now, then)) in self.rates.iter_mut().zip(thread.times.into_iter().zip(earlier)) {
+            *rate += now.saturating_sub(then) as f64 / elapsed_s;
+        }
+    }
+
+    fn sample(&self, name: &str, since: Option<Nanos>, at: Nanos, figures: &mut Figures) {
+        let [ran_ns, waited_ns, switches] = self.rates;
         let mut figure = figures.of(HostScope::Threads, name);
-        figure.stands("cpu_ratio", ratio(ran_ns));
-        figure.stands("run_queue_ratio", ratio(waited_ns));
-        figure.stands("switches_per_second", per_second(switches));
-        figure.stands("thread_count", f64::from(self.threads));
+        if let Some(since) = since {
+            figure.holds("cpu_ratio", (since, at), ran_ns / 1e9);
+            figure.holds("run_queue_ratio", (since, at), waited_ns / 1e9);
+            figure.holds("switches_per_second", (since, at), switches);
+        }
+        figure.holds("thread_count", (since.unwrap_or(at), at), f64::from(self.threads));
     }
 }

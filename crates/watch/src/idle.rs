@@ -1,0 +1,108 @@
+//! The recorder's own cgroup, made idle where nobody else is in it: its threads then give way to all others at once, also
+//! across groups, for which policies and weights do little (`cpu.idle`, Linux 5.15: Documentation/admin-guide/cgroup-v2.rst).
+//! Knows nothing of the broker.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why the cgroup was left as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum NotIdle {
+    /// No file system of cgroups with this process' group and its CPU controller is mounted here.
+    #[error("no cgroup of this process with the CPU controller was found")]
+    NoGroup,
+    /// Other processes would become idle too.
+    #[error("{}: other processes are in it or below it", group.display())]
+    Shared {
+        /// The group's directory.
+        group: PathBuf,
+    },
+    /// The file does not exist, as in the root group or before Linux 5.15, or is not writable.
+    #[error("{}: {source}", file.display())]
+    Refused {
+        /// The file.
+        file: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Makes the cgroup of this process idle if no other process is in it; the group that is idle now. It stays so when this
+/// process has ended.
+///
+/// # Errors
+/// Says why the group was left as it is; nothing depends on it.
+pub fn set_cgroup_idle() -> Result<PathBuf, NotIdle> {
+    let pid = std::process::id();
+    let group = crate::host::cpu_group_of(pid).ok_or(NotIdle::NoGroup)?;
+    set_idle(&group, pid)?;
+    Ok(group)
+}
+
+fn set_idle(group: &Path, pid: u32) -> Result<(), NotIdle> {
+    let file = group.join("cpu.idle");
+    let refused = |source| NotIdle::Refused { file: file.clone(), source };
+    if fs::read_to_string(&file).map_err(refused)?.trim() == "1" {
+        return Ok(());
+    }
+    if !is_alone(group, pid) {
+        return Err(NotIdle::Shared { group: group.to_owned() });
+    }
+    // The kernel refuses it for version 1's root group, which has the file.
+    fs::write(&file, "1").map_err(refused)
+}
+
+/// Whether a group has this process, no other one, and no groups below it. A process of another PID namespace is a 0.
+fn is_alone(group: &Path, pid: u32) -> bool {
+    let Ok(processes) = fs::read_to_string(group.join("cgroup.procs")) else { return false };
+    let Ok(entries) = fs::read_dir(group) else { return false };
+    let has_groups = entries.flatten().any(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    processes.split_whitespace().eq([pid.to_string()]) && !has_groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NotIdle, set_idle};
+    use std::fs;
+
+    /// A directory that looks like a group of these processes.
+    fn group(processes: &str) -> tempfile::TempDir {
+        let group = tempfile::tempdir().unwrap();
+        fs::write(group.path().join("cgroup.procs"), processes).unwrap();
+        fs::write(group.path().join("cpu.idle"), "0\n").unwrap();
+        group
+    }
+
+    #[test]
+    fn a_group_of_this_process_alone_becomes_idle() {
+        let group = group("7\n");
+        set_idle(group.path(), 7).unwrap();
+        assert_eq!(fs::read_to_string(group.path().join("cpu.idle")).unwrap(), "1");
+    }
+
+    #[test]
+    fn a_group_with_others_stays_as_it_is() {
+        let below = group("7\n");
+        fs::create_dir(below.path().join("session")).unwrap();
+        for group in [group("7\n8\n"), group("0\n"), group(""), below] {
+            let result = set_idle(group.path(), 7);
+            assert!(matches!(result, Err(NotIdle::Shared { .. })), "{result:?}");
+            assert_eq!(fs::read_to_string(group.path().join("cpu.idle")).unwrap(), "0\n");
+        }
+    }
+
+    #[test]
+    fn one_that_is_idle_already_may_be_shared() {
+        let group = group("7\n8\n");
+        fs::write(group.path().join("cpu.idle"), "1\n").unwrap();
+        set_idle(group.path(), 7).unwrap();
+    }
+
+    #[test]
+    fn without_the_file_nothing_happens() {
+        let group = tempfile::tempdir().unwrap();
+        let result = set_idle(group.path(), 7);
+        assert!(matches!(result, Err(NotIdle::Refused { .. })), "{result:?}");
+    }
+}
