@@ -5,8 +5,10 @@ use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
@@ -23,12 +25,16 @@ use crate::stream::StreamPart;
 use crate::table::schema;
 
 const ROW_GROUP_ROWS: usize = 64 * 1024;
+/// After each batch, while the recording goes on: a part can wait, and a thread that wakes on this processor cannot.
+const REST: Duration = Duration::from_millis(1);
 /// What a row group may hold in memory before it is written, however few its rows.
 pub(crate) const ROW_GROUP_BYTES: usize = 16 << 20;
 
 /// A thread that converts the parts it is given, in order.
 pub(crate) struct Converter {
     parts: Option<Sender<(Table, Part)>>,
+    /// Whether somebody waits for it.
+    awaited: Arc<AtomicBool>,
     /// Ends with the first failure.
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
@@ -37,11 +43,13 @@ impl Converter {
     /// Starts the thread.
     pub(crate) fn start(dir: &Path) -> Result<Self, Error> {
         let (parts, queue) = channel();
+        let awaited = Arc::<AtomicBool>::default();
+        let is_awaited = Arc::clone(&awaited);
         let thread = std::thread::Builder::new()
             .name("recording-parts".to_owned())
-            .spawn(move || convert_all(&queue))
+            .spawn(move || convert_all(&queue, &is_awaited))
             .map_err(Error::io("start a thread for", dir))?;
-        Ok(Self { parts: Some(parts), thread: Some(thread) })
+        Ok(Self { parts: Some(parts), awaited, thread: Some(thread) })
     }
 
     /// Hands it a part that nobody appends to any more.
@@ -54,17 +62,18 @@ impl Converter {
 
     /// Waits until all parts are converted; the first that could not be is the error.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        self.awaited.store(true, Ordering::Relaxed);
         drop(self.parts.take());
         self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())))
     }
 }
 
 /// Converts all; the first that could not be is the error.
-fn convert_all(queue: &Receiver<(Table, Part)>) -> Result<(), Error> {
+fn convert_all(queue: &Receiver<(Table, Part)>, is_awaited: &AtomicBool) -> Result<(), Error> {
     step_back();
     // Each is tried. A panic leaves its part a stream, which is as good.
     let try_one = |(table, part): (Table, Part)| {
-        catch_unwind(AssertUnwindSafe(|| convert(table, &part))).unwrap_or(Ok(()))
+        catch_unwind(AssertUnwindSafe(|| convert(table, &part, is_awaited))).unwrap_or(Ok(()))
     };
     queue.iter().map(try_one).fold(Ok(()), Result::and)
 }
@@ -82,11 +91,16 @@ fn step_back() {
 fn step_back() {}
 
 /// Writes a part's Parquet beside its stream, renames it into place, and only then removes the stream.
-fn convert(table: Table, part: &Part) -> Result<(), Error> {
+fn convert(table: Table, part: &Part, is_awaited: &AtomicBool) -> Result<(), Error> {
     let stream = part.stream();
     let notes = Arc::new(Notes::on(&stream));
     let batches = StreamPart::open(&stream, notes).map_err(Error::io("read", &stream))?;
-    write(part, &schema(table), batches)?;
+    let rest = || {
+        if !is_awaited.load(Ordering::Relaxed) {
+            std::thread::sleep(REST);
+        }
+    };
+    write(part, &schema(table), batches.inspect(|_| rest()))?;
     fs::remove_file(&stream).map_err(Error::io("remove", &stream))
 }
 

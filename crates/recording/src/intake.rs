@@ -81,6 +81,11 @@ impl Intake {
         Self { waiting: Arc::clone(waiting), most_bytes }
     }
 
+    /// Whether more than half as much waits as may.
+    pub fn is_filling(&self) -> bool {
+        lock(&self.waiting).bytes > self.most_bytes / 2
+    }
+
     /// The way in, for some events in a row; everybody else waits as long.
     pub fn open(&self) -> IntakeGuard<'_> {
         IntakeGuard { waiting: lock(&self.waiting), most_bytes: self.most_bytes }

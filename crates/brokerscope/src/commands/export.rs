@@ -184,18 +184,24 @@ fn serve(server: Server, exporter: Exporter, measured: bool) -> anyhow::Result<A
 /// The broker that runs here, until it is time to stop.
 #[cfg(feature = "live")]
 mod live {
-    use analysis::source::{Live, LiveOptions, Pause};
+    use analysis::source::{self, Live, LiveOptions, Pause};
     use analysis::{EventSource as _, Step, Stop};
+    use watch::Slice;
 
     use super::{Export, Exporter, MetricsService, Server, StdDuration, finish_traces, replay, serve};
     use crate::commands::record::manifest;
 
     /// Between two bursts: to be woken for every batch costs more, and nobody asks more often than that.
     const PAUSE: StdDuration = StdDuration::from_millis(50);
+    /// Events handed over at a time: a part of a [`Slice`].
+    const EVENTS_AT_ONCE: usize = 32;
+    /// Bursts in a row that did not drain the queue, which has room for several times as many.
+    const MAX_PACED_BURSTS: usize = 8;
     const GONE: &str = "the broker is gone; waiting for it to come back";
 
     pub(super) fn run(args: &Export, server: Server) -> anyhow::Result<()> {
         let stop = Stop::after(None)?;
+        source::give_way();
         // For as long as this is held, also for programs that are loaded after a restart. The right to ask for it is given
         // away when the watch has begun.
         let measuring = if args.measure_probes { probes::overhead::count_run_time() } else { None };
@@ -213,13 +219,16 @@ mod live {
         tracing::info!("exporting metrics of broker {pid}{}", args.service.length.until());
         // Where the kernel does not let it, it does as much.
         let _ = watch::set_sched_batch();
-        let mut burst = Vec::new();
+        let (mut burst, mut bursts) = (Vec::new(), 0);
         loop {
             match live.next() {
                 // How long a scrape waits for the last events does not matter.
                 Step::Event(event) if live.is_ending() => service.feed(|exporter| exporter.push(event)),
                 Step::Event(event) => burst.push(event),
-                Step::Pause(pause) => take(&service, &mut burst, pause),
+                Step::Pause(pause) => {
+                    bursts = if pause.drained { 0 } else { bursts + 1 };
+                    take(&service, &mut burst, pause, bursts > MAX_PACED_BURSTS);
+                }
                 Step::End => break,
             }
         }
@@ -229,10 +238,17 @@ mod live {
         Ok(())
     }
 
-    /// Takes the events of a burst together: a scrape waits for that.
-    fn take(service: &MetricsService, burst: &mut Vec<model::Event>, pause: Pause) {
+    /// Takes the events of a burst, and rests after each [`Slice`] unless the queue fills up. A scrape waits for some of them.
+    fn take(service: &MetricsService, burst: &mut Vec<model::Event>, pause: Pause, is_filling: bool) {
+        let mut slice = Slice::new(Slice::SHORT);
+        let mut events = burst.drain(..);
+        while events.len() > 0 {
+            service.feed(|exporter| {
+                events.by_ref().take(EVENTS_AT_ONCE).for_each(|event| exporter.push(event));
+            });
+            slice.rest_if_over(|| is_filling);
+        }
         let is_watched = service.feed(|exporter| {
-            burst.drain(..).for_each(|event| exporter.push(event));
             if pause.drained {
                 exporter.tick(pause.now);
             }

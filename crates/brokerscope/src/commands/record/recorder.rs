@@ -13,7 +13,7 @@ use recording::{Manifest, Writer, WriterOptions};
 use report::explanation::Unobservable;
 use report::quantity::format_count_of;
 use report::tls::tls_lines;
-use watch::{EventSink as _, Memory, Watch, WatchSummary};
+use watch::{EventSink as _, Memory, Slice, Watch, WatchSummary};
 
 use super::intake::{Counts, Intake};
 use super::{Record, manifest};
@@ -30,6 +30,7 @@ const DEFAULT_SLOW: Nanos = Nanos::from_millis(100);
 /// Records until it is time to stop.
 pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let stop = Stop::after(args.service.length.duration)?;
+    source::give_way();
     let broker = source::broker(args.service.scope.target.pid)?;
     // Before anything is watched: what is asked here is not recorded.
     let asked = watch::admin::settings(&broker);
@@ -58,10 +59,11 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
         args.service.length.until()
     );
     let flight = args.keep_near().map(|slower_than| partial::flight(slower_than, memory));
-    let intake = Intake::new(writer.intake(memory.waiting_bytes()), flight, slow_from(args));
+    let rows = writer.intake(memory.waiting_bytes());
+    let intake = Intake::new(rows.clone(), flight, slow_from(args));
     watch.set_sink(Box::new(intake.clone()));
     let (updated, tls) = (Instant::now(), TlsTotals::default());
-    let mut recorder = Recorder { writer, manifest, intake, updated, tls, failed: false };
+    let mut recorder = Recorder { writer, rows, manifest, intake, updated, tls, failed: false };
     // Where the kernel does not let it, it does as much.
     let _ = watch::set_sched_batch();
     while !stop.asked() {
@@ -90,6 +92,8 @@ fn slow_from(args: &Record) -> Nanos {
 
 struct Recorder {
     writer: Writer,
+    /// What waits for the writer.
+    rows: recording::Intake,
     manifest: Manifest,
     intake: Intake,
     updated: Instant,
@@ -115,7 +119,11 @@ impl Recorder {
     }
 
     fn write_out(&mut self) {
-        let ticked = self.writer.tick(Instant::now());
+        let (rows, mut slice) = (&self.rows, Slice::new(Slice::SHORT));
+        let mut rest = || {
+            slice.rest_if_over(|| rows.is_filling());
+        };
+        let ticked = self.writer.tick_with(Instant::now(), &mut rest);
         self.check(ticked);
     }
 
