@@ -48,6 +48,7 @@ const COUNTED: usize = 2;
 const MAX_STEAL: f64 = 0.02;
 const PROGRAMS_PERCENT: f64 = 8.0;
 const BROKER_PERCENT: f64 = 10.0;
+const ALWAYS_ON_PERCENT: f64 = 3.0;
 const CONTROL_PERCENT: f64 = 5.0;
 
 /// What is compared.
@@ -75,8 +76,10 @@ const PLANS: [Plan; 3] = [
             Treatment::Record(Group::Weight),
             Treatment::Control,
             Treatment::Record(Group::Idle),
+            Treatment::AlwaysOn,
             Treatment::Control,
             Treatment::Tools,
+            Treatment::AlwaysOn,
         ],
     },
     Plan {
@@ -227,25 +230,46 @@ impl Bench<'_> {
                 let spread = Some((broker.low, broker.high));
                 vec![target("the broker's CPU, as a service", broker.middle, spread, BROKER_PERCENT)]
             }
+            Treatment::AlwaysOn => {
+                let upper_end = |what, metric, most| {
+                    let found = estimate(metric)?;
+                    Some(target(
+                        &format!("always on, {what}, upper end"),
+                        found.high,
+                        Some((found.low, found.high)),
+                        most,
+                    ))
+                };
+                let all = [
+                    upper_end("all CPU", Metric::All, ALWAYS_ON_PERCENT),
+                    upper_end("p95", Metric::P95, CONTROL_PERCENT),
+                    upper_end("p99", Metric::P99, CONTROL_PERCENT),
+                ];
+                all.into_iter().flatten().collect()
+            }
             _ => Vec::new(),
         }
     }
 
-    /// What programs and recorder take, of windows in which the kernel counts that.
+    /// What programs and watchers take, of windows in which the kernel counts that.
     fn count(&self, load: &mut PacedLoad) -> anyhow::Result<Vec<Target>> {
         let _counting = Counting::start()?;
-        let mut shares = Vec::new();
-        let mut counted = Vec::new();
-        for _ in 0..COUNTED {
-            let watchers = self.tools.start(Treatment::Record(Group::Weight))?;
-            let treatment = Some(Treatment::Record(Group::Weight));
-            let window = load.window(self.stage, treatment, &watchers.pids())?;
-            watchers.stop()?;
-            shares.push(window.watching_share() * 100.0);
-            counted.push(window);
+        let mut targets = Vec::new();
+        for (treatment, most) in
+            [(Treatment::Record(Group::Weight), PROGRAMS_PERCENT), (Treatment::AlwaysOn, ALWAYS_ON_PERCENT)]
+        {
+            let mut counted = Vec::new();
+            for _ in 0..COUNTED {
+                let watchers = self.tools.start(treatment)?;
+                counted.push(load.window(self.stage, Some(treatment), &watchers.pids())?);
+                watchers.stop()?;
+            }
+            window::print_programs(treatment, &counted);
+            let shares: Vec<f64> = counted.iter().map(|window| window.watching_share() * 100.0).collect();
+            let (shape, name) = (self.plan.shape, treatment.name());
+            let what = format!("overhead: {shape}: {name}: programs and process over the broker");
+            targets.push(Target::of_runs(what, &shares, Bound::AtMost(most), "%"));
         }
-        window::print_programs(&counted);
-        let what = format!("overhead: {}: programs and recorder over the broker", self.plan.shape);
-        Ok(vec![Target::of_runs(what, &shares, Bound::AtMost(PROGRAMS_PERCENT), "%")])
+        Ok(targets)
     }
 }

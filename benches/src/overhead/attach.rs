@@ -56,7 +56,7 @@ fn hold_tap(port: u16) -> anyhow::Result<()> {
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                live.next_packets(WAIT, &mut |_| ())?;
+                live.next_packets(WAIT, &mut |_, _| ())?;
             }
             anyhow::Ok(())
         });

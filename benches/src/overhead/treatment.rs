@@ -27,6 +27,8 @@ pub(super) enum Treatment {
     Control,
     /// `brokerscope record` with everything on.
     Record(Group),
+    /// `brokerscope explain live --always-on`, with nothing slow.
+    AlwaysOn,
     /// Hooks alone.
     Hooks(Hooks),
     /// tcpdump and bpftrace.
@@ -62,6 +64,7 @@ impl Treatment {
             Self::Record(Group::Same) => "record, same group",
             Self::Record(Group::Weight) => "record, cgroup of weight 10",
             Self::Record(Group::Idle) => "record, cgroup with cpu.idle",
+            Self::AlwaysOn => "explain live --always-on",
             Self::Hooks(hooks) => hooks.name(),
             Self::Tools => "tcpdump + bpftrace",
         }
@@ -94,9 +97,9 @@ pub(super) struct Tools<'s> {
     stage: &'s Stage,
 }
 
-/// Watchers that run; killed when dropped.
+/// What runs for a treatment; ended when dropped.
 #[derive(Default)]
-pub(super) struct Watchers {
+pub(super) struct ActiveTreatment {
     watchers: Vec<Watcher>,
     hooks: Option<HookHolder>,
     recording: Option<PathBuf>,
@@ -110,30 +113,35 @@ impl<'s> Tools<'s> {
         Self { brokerscope: brokerscope.to_owned(), stage }
     }
 
-    pub(super) fn start(&self, treatment: Treatment) -> anyhow::Result<Watchers> {
+    pub(super) fn start(&self, treatment: Treatment) -> anyhow::Result<ActiveTreatment> {
         let stage = self.stage;
         Ok(match treatment {
-            Treatment::Control => Watchers::default(),
+            Treatment::Control => ActiveTreatment::default(),
             Treatment::Record(group) => self.record(stage.pid(), group)?,
+            Treatment::AlwaysOn => {
+                let said = stage.path("always-on.txt");
+                let watcher = Watcher::always_on(&self.brokerscope, &said, stage.pid())?;
+                ActiveTreatment { watchers: vec![watcher], ..ActiveTreatment::default() }
+            }
             Treatment::Hooks(Hooks::IdleRecorder) => {
                 let idle = StandIn::start(stage, [IDLE])?;
                 let attached = self.record(idle.pid(), Group::Same)?;
-                Watchers { _idle: Some(idle), ..attached }
+                ActiveTreatment { _idle: Some(idle), ..attached }
             }
             Treatment::Hooks(hooks) => {
                 let idle = StandIn::start(stage, [IDLE])?;
                 let holder = HookHolder::start(hooks, idle.pid(), stage.port())?;
-                Watchers { hooks: Some(holder), _idle: Some(idle), ..Watchers::default() }
+                ActiveTreatment { hooks: Some(holder), _idle: Some(idle), ..ActiveTreatment::default() }
             }
             Treatment::Tools => {
                 let tcpdump = Watcher::tcpdump(&stage.path("tools.pcap"), stage.port())?;
                 let bpftrace = Watcher::bpftrace(&stage.path("tools.bt"), stage.pid())?;
-                Watchers { watchers: vec![tcpdump, bpftrace], ..Watchers::default() }
+                ActiveTreatment { watchers: vec![tcpdump, bpftrace], ..ActiveTreatment::default() }
             }
         })
     }
 
-    fn record(&self, pid: u32, group: Group) -> anyhow::Result<Watchers> {
+    fn record(&self, pid: u32, group: Group) -> anyhow::Result<ActiveTreatment> {
         let recording = self.stage.path("recording");
         let watcher = Watcher::brokerscope(&self.brokerscope, &recording, pid, &[])?;
         let setting = match group {
@@ -148,16 +156,16 @@ impl<'s> Tools<'s> {
             anyhow::Ok(cgroup)
         };
         let group = setting.map(own_group).transpose()?;
-        Ok(Watchers {
+        Ok(ActiveTreatment {
             watchers: vec![watcher],
             recording: Some(recording),
             _group: group,
-            ..Watchers::default()
+            ..ActiveTreatment::default()
         })
     }
 }
 
-impl Watchers {
+impl ActiveTreatment {
     /// The processes that watch.
     pub(super) fn pids(&self) -> Vec<u32> {
         let hooks = self.hooks.iter().map(|holder| holder.child.id());

@@ -239,7 +239,7 @@ pub(super) fn print_noise(windows: &[Window]) {
 }
 
 /// Prints what BPF programs took in windows in which the kernel counted that, the dearest first.
-pub(super) fn print_programs(windows: &[Window]) {
+pub(super) fn print_programs(treatment: Treatment, windows: &[Window]) {
     let mut programs: BTreeMap<&str, Ran> = BTreeMap::new();
     for (name, ran) in windows.iter().flat_map(|window| &window.programs) {
         programs.entry(name).or_default().add(*ran);
@@ -262,8 +262,8 @@ pub(super) fn print_programs(windows: &[Window]) {
         all.add(**ran);
     }
     let rows = ran.iter().map(|(name, ran)| row(name, ran)).chain([row("all programs", &all)]);
-    println!("BPF programs, counted by the kernel (counting costs time too):");
+    println!("{}: BPF programs, counted by the kernel (counting costs time too):", treatment.name());
     table::print(&["program", "runs/request", "ns a run", "ns/request", "skipped"], rows);
     let watchers: f64 = windows.iter().map(|window| window.watchers.as_nanos() as f64).sum();
-    println!("recorder: {:.0} ns/request of its own\n", watchers / requests);
+    println!("its process: {:.0} ns/request\n", watchers / requests);
 }

@@ -12,12 +12,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use probes::Facts;
-use probes::always_on::{Options, Plan, Session, SlowRequest};
+use probes::always_on::{Hook, Options, Plan, Purpose as Hooks, Session, SlowRequest};
 
 use crate::devices::Devices;
 use crate::mounts::Mounts;
+use crate::plan::{Outcome, Purpose};
 use crate::source::{BrokerProcess, Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::ThreadNames;
+use crate::watch::{KERNEL, REQUESTS};
 use convert::{Names, Report, Topics};
 use model::{LossKind, Pid};
 use segments::Segments;
@@ -26,7 +28,7 @@ use segments::Segments;
 const SETTLE_NS: u64 = 500_000_000;
 /// Slow requests that wait for that; the oldest go first where there are more.
 const MAX_WAITING: usize = 10_000;
-/// So much before the first slow request is read too: whoever held a lock or the journal when it came.
+/// So much before the first slow request is read too: what held a lock or the journal when it came.
 const BEFORE_NS: u64 = 2_000_000_000;
 /// The longest sleep, and so the delay with which the broker's end is noticed.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
@@ -49,8 +51,36 @@ struct BrokerSession {
     session: Session,
     names: Names,
     waiting: Vec<SlowRequest>,
-    /// What ended until then was told.
-    told_until_ns: u64,
+    /// Records that ended by then are delivered.
+    delivered_until_ns: u64,
+}
+
+/// What is seen by these programs, by the names that a full watch has for it.
+pub(crate) fn seen(plan: &Plan) -> Vec<Purpose> {
+    let means = |purposes: &[Hooks]| {
+        let hooks = plan.used().filter(|hook| purposes.contains(&hook.purpose)).map(Hook::describe);
+        let hooks = hooks.collect::<Vec<_>>();
+        (!hooks.is_empty()).then(|| hooks.join(", "))
+    };
+    let active = |purpose: &str, what: &str, hooks: &[Hooks]| {
+        let outcome = Outcome::Active(format!("{what}: {}", means(hooks)?));
+        Some(Purpose { purpose: purpose.to_owned(), outcome })
+    };
+    let files = [Hooks::Ext4Appends, Hooks::XfsAppends, Hooks::BtrfsAppends];
+    let waits = "waits of 1 ms or longer that are no sleep";
+    [
+        active(
+            REQUESTS,
+            "from the first byte that the broker reads to the last that it writes",
+            &[Hooks::Requests],
+        ),
+        active(KERNEL, "appends around slow requests", &files),
+        active(probes::Purpose::OffCpu.as_str(), waits, &[Hooks::Waits]),
+        active(probes::Purpose::KernelStacks.as_str(), waits, &[Hooks::Waits]),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 impl AlwaysOnSource {
@@ -91,9 +121,9 @@ impl BrokerSession {
             devices: Devices::new(Mounts::of(pid)),
             segments: Segments::new(log_dirs),
             topics: Topics::of(log_dirs),
-            told_nameless: HashSet::default(),
+            nameless: HashSet::default(),
         };
-        Ok(Self { pid, session, names, waiting: Vec::new(), told_until_ns: 0 })
+        Ok(Self { pid, session, names, waiting: Vec::new(), delivered_until_ns: 0 })
     }
 
     /// Sleeps until a request was slow, or one that was has to be looked at.
@@ -121,13 +151,13 @@ impl BrokerSession {
         let interval = self.session.interval(first_ns.saturating_sub(BEFORE_NS), last_ns);
         let report = Report {
             records: &interval.records,
-            told_until_ns: self.told_until_ns,
+            delivered_until_ns: self.delivered_until_ns,
             slow: &slow,
             waiting: &self.waiting,
         };
         let session = &self.session;
         feed.sender.send_all(self.names.events(&report, |number| session.connection(number), feed.clock));
-        self.told_until_ns = self.told_until_ns.max(last_ns);
+        self.delivered_until_ns = self.delivered_until_ns.max(last_ns);
         interval.overwritten
     }
 }

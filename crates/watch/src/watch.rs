@@ -15,7 +15,7 @@ use probes::jvm::JvmOptions;
 use probes::profile::Sampler;
 use probes::{Facts, Plan};
 
-use crate::always_on::AlwaysOnSource;
+use crate::always_on::{self, AlwaysOnSource};
 use crate::cpu_samples::CpuSampleSource;
 use crate::host::HostSource;
 use crate::jvm::{Jfr, JvmSource};
@@ -34,8 +34,8 @@ use crate::supervisor::{Attacher, Supervisor};
 use crate::thread_names::ThreadNames;
 
 /// What the plan calls the whole of each source.
-const REQUESTS: &str = "requests";
-const KERNEL: &str = "file-writes";
+pub(crate) const REQUESTS: &str = "requests";
+pub(crate) const KERNEL: &str = "file-writes";
 const HOST: &str = "host-samples";
 const CPU: &str = "cpu-samples";
 const REPLICAS: &str = "replicas";
@@ -371,14 +371,12 @@ impl Watch {
             Ok(source) => source,
             Err(error) => return self.missing(REQUESTS, &error),
         };
-        let hooks =
-            source.plan().used().map(probes::always_on::Hook::describe).collect::<Vec<_>>().join(", ");
+        // They see less than what these names stand for, but they are no less than seen.
+        let seen = always_on::seen(source.plan());
         self.has_packets = self.run(REQUESTS, source);
         if self.has_packets {
-            self.active(
-                REQUESTS,
-                format!("from the first byte that the broker reads to the last that it writes: {hooks}"),
-            );
+            self.plan.retain(|purpose| seen.iter().all(|seen| seen.purpose != purpose.purpose));
+            self.plan.extend(seen);
         }
     }
 

@@ -23,6 +23,10 @@ const MAX_BURST: usize = 1_000;
 /// By how much a watch that is always on delivers late: a request of so long, less three seconds, comes in order.
 const ALWAYS_ON_DISORDER: Nanos = Nanos::from_millis(10_000);
 
+/// What such a watch cannot know.
+const ALWAYS_ON_LIMITS: &str = "--always-on: times are from the first byte that the broker read to the last that it wrote; when bytes came \
+     and left, what a request asked for, followers' fetches and waits for locks were not watched";
+
 /// What to watch.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
@@ -308,7 +312,8 @@ impl EventSource for Live {
 
     fn gaps(&mut self, _slower_than: Nanos) -> Gaps {
         let losses = self.ended.iter().map(|ended| (LossKind::EventsDropped, ended.unreported)).collect();
-        let notes = self.ended.as_ref().map(notes).unwrap_or_default();
+        let mut notes = self.ended.as_ref().map(notes).unwrap_or_default();
+        notes.extend(self.options.always_on.map(|_| ALWAYS_ON_LIMITS.to_owned()));
         Gaps { unobservable: plan::missing(&self.plan), losses, notes, ..Gaps::default() }
     }
 }

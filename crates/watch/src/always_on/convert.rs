@@ -25,8 +25,8 @@ pub(super) struct Names {
     pub(super) devices: Devices,
     pub(super) segments: Segments,
     pub(super) topics: Topics,
-    /// Appends that were told without their batches, by thread and time; of those that can still be read.
-    pub(super) told_nameless: HashSet<(Tid, u64), RandomState>,
+    /// Appends that were delivered without their batches, by thread and time; of those that can still be read.
+    pub(super) nameless: HashSet<(Tid, u64), RandomState>,
 }
 
 fn key(append: &Append) -> (Tid, u64) {
@@ -64,20 +64,20 @@ const WRITES: [u32; 5] = [64, 68, 66, 70, 287];
 /// The writes in which threads waited: when each first left the CPU and last came back.
 type Calls = HashMap<(Tid, u64), (u64, u64), RandomState>;
 
-/// What is to be told of an interval.
+/// What to deliver of an interval.
 pub(super) struct Report<'r> {
     /// All that is recorded of it.
     pub(super) records: &'r [Record],
-    /// What ended before was told.
-    pub(super) told_until_ns: u64,
-    /// Slow requests that are told now.
+    /// Records that ended by then are delivered.
+    pub(super) delivered_until_ns: u64,
+    /// Slow requests that are delivered now.
     pub(super) slow: &'r [SlowRequest],
     /// Those that will be.
     pub(super) waiting: &'r [SlowRequest],
 }
 
 /// A partition that a slow request wrote to, as its answer says.
-struct Answered {
+struct WrittenPartition {
     partition: Partition,
     named: Option<TopicPartition>,
     /// When the request was in the broker.
@@ -93,23 +93,23 @@ impl Names {
         connection: impl Fn(u32) -> Option<Connection>,
         clock: ClockOffset,
     ) -> Vec<Event> {
-        // Also of those that wait: what they wrote is told now.
+        // Also of those that wait: what they wrote is delivered now.
         let known = report.slow.iter().chain(report.waiting);
-        let mut answers: Vec<Vec<Answered>> = known.map(|slow| self.answered(slow)).collect();
+        let mut answers: Vec<Vec<WrittenPartition>> = known.map(|slow| self.answered(slow)).collect();
         let calls = calls(report.records);
         let mut events = Vec::new();
         for record in report.records {
-            let is_fresh = record.last_ns() > report.told_until_ns;
+            let is_fresh = record.last_ns() > report.delivered_until_ns;
             match record {
                 Record::Append(append) => {
                     let Some(op) = self.file_op(append, &calls, &mut answers, clock) else { continue };
-                    // Of a request that was not known to be slow then, its append was told without its batch.
-                    let is_named = op.batch.is_some() && self.told_nameless.remove(&key(append));
+                    // Delivered before its request was known to be slow, it had no batch.
+                    let is_named = op.batch.is_some() && self.nameless.remove(&key(append));
                     if !is_fresh && !is_named {
                         continue;
                     }
                     if op.batch.is_none() {
-                        self.told_nameless.insert(key(append));
+                        self.nameless.insert(key(append));
                     }
                     events.push(op.into());
                 }
@@ -124,7 +124,7 @@ impl Names {
             }
         }
         let oldest_ns = report.records.first().map_or(0, Record::first_ns);
-        self.told_nameless.retain(|(_, first_ns)| *first_ns >= oldest_ns);
+        self.nameless.retain(|(_, first_ns)| *first_ns >= oldest_ns);
         for (slow, answers) in report.slow.iter().zip(answers) {
             events.extend(self.slow_request(slow, answers, clock));
         }
@@ -137,11 +137,11 @@ impl Names {
         &mut self,
         append: &Append,
         calls: &Calls,
-        answers: &mut [Vec<Answered>],
+        answers: &mut [Vec<WrittenPartition>],
         clock: ClockOffset,
     ) -> Option<FileOp> {
         let segment = self.segments.find(append.device, append.inode)?.clone();
-        let may_be = |answered: &&mut Answered| {
+        let may_be = |answered: &&mut WrittenPartition| {
             answered.named.as_ref() == Some(&segment.topic_partition)
                 && append.first_ns <= answered.last_ns
                 && append.last_ns >= answered.first_ns
@@ -205,7 +205,12 @@ impl Names {
     }
 
     /// A slow request, and the calls that read it and wrote its answer.
-    fn slow_request(&mut self, slow: &SlowRequest, answers: Vec<Answered>, clock: ClockOffset) -> Vec<Event> {
+    fn slow_request(
+        &mut self,
+        slow: &SlowRequest,
+        answers: Vec<WrittenPartition>,
+        clock: ClockOffset,
+    ) -> Vec<Event> {
         let Some(mut request) = row(&slow.request, &slow.connection, clock) else { return Vec::new() };
         request.sequence = Some(slow.read_sequence);
         request.response_sequence = Some(slow.write_sequence);
@@ -236,7 +241,7 @@ impl Names {
     }
 
     /// What the answer says of partitions that were written; nothing where less than the whole answer was kept.
-    fn answered(&mut self, slow: &SlowRequest) -> Vec<Answered> {
+    fn answered(&mut self, slow: &SlowRequest) -> Vec<WrittenPartition> {
         let asked = (ApiKey(slow.request.api_key), slow.request.api_version);
         let mut answers = ResponseStream::new(stream::Options::default(), Start::Boundary);
         let (_, frame) = answers.advance(&slow.answer, (), &mut |_| Some(asked));
@@ -249,7 +254,7 @@ impl Names {
                 TopicRef::Id(id) => (self.topics.name(TopicId(*id)), Some(TopicId(*id))),
             };
             let partition = answered.partition;
-            Answered {
+            WrittenPartition {
                 named: topic.clone().map(|topic| TopicPartition { topic, partition }),
                 partition: Partition {
                     topic,

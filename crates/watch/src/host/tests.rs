@@ -254,8 +254,8 @@ fn a_reading_that_is_spread_over_some_time_gives_exact_rates() {
             continue;
         }
         let Some(expected) = value(&at_once, sample.scope, &sample.name, &sample.metric) else { continue };
-        let length_s = (sample.end - sample.start).0 as f64 / 1e9;
-        let (increase, expected) = (sample.value * length_s, expected * 2.0);
+        let seconds = (sample.end - sample.start).0 as f64 / 1e9;
+        let (increase, expected) = (sample.value * seconds, expected * 2.0);
         assert!((increase - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{sample:?}: {expected}");
         rates += 1;
         lengths.insert((sample.end - sample.start).0);
