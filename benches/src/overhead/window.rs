@@ -40,7 +40,8 @@ pub(super) struct Window {
     pub(super) seen: Quantiles,
     broker: Duration,
     watchers: Duration,
-    /// CPU time of everybody but broker, load and watchers, over the window's length.
+    /// CPU time of everybody but broker, load and watchers, over the window's length. By ticks, which may beat with the load's
+    /// even rate: it shows that something else ran in one window, not how much.
     others: f64,
     pub(super) steal: f64,
     /// How long a loop of always the same steps took before the window, in microseconds.
@@ -228,7 +229,7 @@ pub(super) fn print_noise(windows: &[Window]) {
         ("nobody watches: p99, ms", spread(&|window| window.seen.p99, false)),
         ("requests/s", spread(&|window| window.seen.requests as f64 / window.seen.seconds, true)),
         ("steal time, %", spread(&|window| window.steal * 100.0, true)),
-        ("CPU of other processes, % of one", spread(&|window| window.others * 100.0, true)),
+        ("CPU of other processes by ticks, % of one", spread(&|window| window.others * 100.0, true)),
         ("a loop of the same steps, us", spread(&|window| window.spin_us, true)),
     ];
     table::print(
