@@ -68,7 +68,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("e2e", &["lab"]),
-    ("bench", &["lab", "model", "probes", "recording"]),
+    ("bench", &["capture", "lab", "model", "probes", "recording"]),
     ("fuzz", &["broker", "capture", "jvm", "model", "wire"]),
 ];
 
