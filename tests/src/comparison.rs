@@ -240,8 +240,19 @@ pub fn says_no_other(row: &Value, whole: &Value, same: Same) -> bool {
             // At most the arrival says that the data was there, whichever of its sources says so.
             let was_there = |at: &Value| at.is_i64() && at.as_i64() <= arrival;
             let both_there = || name == "data_ns" && was_there(value) && was_there(whole);
+            // Bytes that came before a hole was filled are seen when it is; where what fills it is missing, when they came.
+            let not_held = || {
+                let begun = match name.as_str() {
+                    "arrival_end_ns" => row.get("arrival_ns"),
+                    "end_ns" => row.get("response_ns"),
+                    _ => None,
+                };
+                let begun = begun.and_then(Value::as_i64);
+                same == Same::ButLater && begun.is_some_and(|begun| value.as_i64() >= Some(begun))
+            };
             // How long earlier requests held it up is known only as far as they were seen.
             name == "head_of_line_ns"
+                || not_held()
                 || alone()
                 || both_there()
                 || derived()
@@ -468,6 +479,20 @@ mod tests {
         assert_eq!((deviations.altered.len(), deviations.later), (0, 1));
         damaged.rows[at]["end_ns"] = json!(-1);
         assert_eq!(with_whole(&damaged, &whole).altered.len(), 1);
+    }
+
+    #[test]
+    fn what_waited_behind_a_hole_is_seen_when_it_came_where_nothing_fills_the_hole() {
+        let mut whole = rows(&log());
+        let at = whole.rows.iter().position(|row| row["end_ns"].is_number()).unwrap();
+        whole.rows[at]["arrival_ns"] = json!(10);
+        whole.rows[at]["arrival_end_ns"] = json!(18);
+        let mut damaged = whole.clone();
+        damaged.rows[at]["arrival_end_ns"] = json!(10);
+        let deviations = with_whole(&damaged, &whole);
+        assert_eq!((deviations.altered.len(), deviations.later), (0, 1));
+        damaged.rows[at]["arrival_end_ns"] = json!(9);
+        assert_eq!(with_whole(&damaged, &whole).altered.len(), 1, "before its first byte");
     }
 
     #[test]
