@@ -51,8 +51,9 @@ ifneq ($(shell GOTOOLCHAIN=local go env GOVERSION 2>/dev/null | grep -E '^go1\.(
 export BROKERSCOPE_NEWER_GO ?= 1
 endif
 
-# Of vmtest; `make test` takes the first.
+# Of vmtest; `make test` takes the first, and of the tests those that see what differs from kernel to kernel soonest.
 KERNELS ?= 6.1 6.12
+VMTEST_SHORT := matrix always_on sockets profile jvm
 
 .PHONY: accuracy docs manual deb quick test-long live-long demo faults faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
@@ -259,7 +260,7 @@ live:
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
 	tests/run $(filter-out $(LIVE_LONG),$(shell tests/run --list))
 	$(MAKE) faults-short
-	$(MAKE) vmtest KERNELS=$(firstword $(KERNELS))
+	$(MAKE) vmtest KERNELS=$(firstword $(KERNELS)) VMTEST_TESTS="$(VMTEST_SHORT)"
 else
 	@echo "LEFT OUT: the live tests (BPF, packet capture, a real broker, real clients) need root:"
 	@echo "LEFT OUT: run 'make test' as root, or 'make live BROKERSCOPE_LIVE_TESTS=1'"
