@@ -248,12 +248,17 @@ fn free_port() -> Result<u16> {
 /// Enough for a broker that is there; a later attempt follows anyway.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// `ApiVersionsRequest` v0 with a v1 header: size 10, api key 18, version 0, correlation id 7, no client id.
-const QUESTION: [u8; 14] = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0xff, 0xff];
+/// A correlation id that no client counts to: a later client may get the same port.
+const QUESTION_ID: [u8; 4] = *b"lab?";
+/// `ApiVersionsRequest` v0 with a v1 header: size 10, api key 18, version 0, correlation id, no client id.
+const QUESTION: [u8; 14] = {
+    let [a, b, c, d] = QUESTION_ID;
+    [0, 0, 0, 10, 0, 18, 0, 0, a, b, c, d, 0xff, 0xff]
+};
 
 /// Whether a Kafka broker answers on `address`: right correlation id, error code 0.
 fn answers(address: SocketAddr) -> bool {
-    ask(address).is_ok_and(|[_, _, _, _, id @ .., high, low]| id == [0, 0, 0, 7] && (high, low) == (0, 0))
+    ask(address).is_ok_and(|[_, _, _, _, id @ .., high, low]| id == QUESTION_ID && (high, low) == (0, 0))
 }
 
 fn ask(address: SocketAddr) -> std::io::Result<[u8; 10]> {
@@ -374,8 +379,8 @@ mod greeting_tests {
 
     #[test]
     fn only_a_broker_s_answer_counts() {
-        assert!(answered_with(&[0, 0, 0, 10, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0]));
-        assert!(!answered_with(&[0, 0, 0, 10, 0, 0, 0, 7, 0, 35, 0, 0, 0, 0]));
+        assert!(answered_with(&[0, 0, 0, 10, b'l', b'a', b'b', b'?', 0, 0, 0, 0, 0, 0]));
+        assert!(!answered_with(&[0, 0, 0, 10, b'l', b'a', b'b', b'?', 0, 35, 0, 0, 0, 0]));
         assert!(!answered_with(b"HTTP/1.1 400 Bad Request"));
         assert!(!answered_with(b"short"));
     }
