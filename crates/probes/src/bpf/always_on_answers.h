@@ -256,17 +256,8 @@ static __always_inline int bytes_written(struct sock *sock, __s32 bytes)
 	walk.port = local_port_of(sock);
 	walk.sequence = DIRECT(tcp, write_seq) - bytes;
 	find_buffers(&walk.buffers);
-	for (int i = 0; i < MAX_STEPS; i++) {
-		__u32 took = step_answers(connection, &walk);
-
-		if (!took)
-			break;
-		walk.at += took;
-		walk.left -= took;
-		if (!walk.left)
-			return 0;
-	}
-	lose_answers(connection, &walk);
+	if (!walk_frames(connection, &walk, step_answers))
+		lose_answers(connection, &walk);
 	return 0;
 }
 

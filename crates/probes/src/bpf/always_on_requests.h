@@ -317,6 +317,25 @@ static __always_inline bool synchronise(struct connection *connection, struct wa
 	return false;
 }
 
+/* One step through a call's bytes: how many it took, 0 where they are no frame's. */
+typedef __u32 (*step_fn)(struct connection *connection, struct walk *walk);
+
+/* Whether all bytes of a call were frames'. */
+static __always_inline bool walk_frames(struct connection *connection, struct walk *walk, step_fn step)
+{
+	for (int i = 0; i < MAX_STEPS; i++) {
+		__u32 took = step(connection, walk);
+
+		if (!took)
+			return false;
+		walk->at += took;
+		walk->left -= took;
+		if (!walk->left)
+			return true;
+	}
+	return false;
+}
+
 static __always_inline int bytes_read(struct sock *sock, __s32 bytes)
 {
 	struct connection *connection = connection_of(sock);
@@ -338,17 +357,8 @@ static __always_inline int bytes_read(struct sock *sock, __s32 bytes)
 		connection->requests = bytes_before(sock, bytes) ? STREAM_UNSYNCHRONISED : STREAM_FOLLOWED;
 	if (connection->requests == STREAM_UNSYNCHRONISED && !synchronise(connection, &walk))
 		return 0;
-	for (int i = 0; i < MAX_STEPS; i++) {
-		__u32 took = step_requests(connection, &walk);
-
-		if (!took)
-			break;
-		walk.at += took;
-		walk.left -= took;
-		if (!walk.left)
-			return 0;
-	}
-	lose_requests(connection, &walk);
+	if (!walk_frames(connection, &walk, step_requests))
+		lose_requests(connection, &walk);
 	return 0;
 }
 
