@@ -410,6 +410,7 @@ impl Purpose {
                 | Self::DirectReclaim
                 | Self::MemcgReclaim
                 | Self::FastCommits
+                | Self::Ext4Fsyncs
                 | Self::XfsLogGrants
                 | Self::XfsLogWrites
                 | Self::FsFreezes

@@ -161,6 +161,9 @@ pub struct SlowRequest {
     pub request: Request,
     /// Both ends of its connection.
     pub connection: Connection,
+    /// What the client calls itself, its first 64 bytes; none where it has no name, or where the head of none of its requests
+    /// could be read whole. Of the connection's first request: clients do not change it.
+    pub client_id: Option<Arc<str>>,
     /// How long a Fetch asked to be kept waiting, milliseconds; 0 for others.
     pub max_wait_ms: u32,
     /// TCP's sequence number of the request's first byte.
@@ -177,6 +180,7 @@ impl SlowRequest {
         let slow: types::slow_request = record(bytes, size_of::<types::slow_request>())?;
         let connection = decode_ends(&slow.ends);
         let length = slow.answer.len().min(slow.head_bytes as usize);
+        let client_id = slow.client.get(..slow.client_bytes as usize).filter(|id| !id.is_empty());
         Some(Self {
             request: Request {
                 outcome: Outcome::Answered,
@@ -195,6 +199,7 @@ impl SlowRequest {
                 answer_bytes: slow.answer_bytes,
             },
             connection,
+            client_id: client_id.map(|id| String::from_utf8_lossy(id).into()),
             max_wait_ms: slow.max_wait_ms,
             read_sequence: slow.read_sequence,
             write_sequence: slow.write_sequence,

@@ -97,6 +97,9 @@ struct ends {
 
 #define MAX_ENDS 16384
 
+/* Of what a client calls itself, so many bytes are kept. */
+#define MAX_CLIENT_ID 64
+
 /* All requests of one API on one listener. Counters only grow. */
 struct histogram {
 	/* (API key << 16 | port) + 1; 0 where it is not used */
@@ -249,6 +252,10 @@ struct slow_request {
 	/* valid bytes of answer, ANSWER_BYTES at most: the rest only lets the verifier see that copies stay inside */
 	__u32 head_bytes;
 	__u8 answer[2 * ANSWER_BYTES];
+	/* what the client calls itself, as far as it is known; valid bytes of it */
+	__u32 client_bytes;
+	__u8 client[MAX_CLIENT_ID];
+	__u32 reserved;
 };
 
 #pragma clang diagnostic pop

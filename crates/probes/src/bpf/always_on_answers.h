@@ -121,6 +121,8 @@ static __always_inline void submit_slow(struct connection *connection, struct op
 	slow->read_sequence = open->read_sequence;
 	slow->write_sequence = open->write_sequence;
 	slow->max_wait_ms = open->max_wait_ms;
+	slow->client_bytes = connection->client_bytes;
+	__builtin_memcpy(slow->client, connection->client, MAX_CLIENT_ID);
 	copy_answer(slow, connection, open, walk);
 	bpf_ringbuf_submit(slow, BPF_RB_FORCE_WAKEUP);
 }

@@ -55,7 +55,8 @@ struct connection {
 	__u8 answers;
 	/* the frame that is being written is the answer to the oldest open request */
 	__u8 answering;
-	__u8 reserved;
+	/* what its client calls itself has been read, or it has no name */
+	__u8 knows_client;
 	/* 0 until it has one */
 	__u32 number;
 	/* what is still to come of the frame whose head has come */
@@ -80,6 +81,10 @@ struct connection {
 	struct head answer_head;
 	struct open_request open[MAX_OPEN];
 	struct ends ends;
+	/* as far as copies from user memory need, of which MAX_CLIENT_ID are used */
+	__u8 client[2 * MAX_CLIENT_ID];
+	__u32 client_bytes;
+	__u32 reserved_end;
 };
 
 struct {

@@ -14,6 +14,7 @@
 
 /* clients/src/main/resources/common/message */
 #define API_FETCH 1
+#define API_CONTROLLED_SHUTDOWN 7
 #define API_JOIN_GROUP 11
 #define API_SYNC_GROUP 14
 #define API_SHARE_FETCH 78
@@ -53,6 +54,11 @@ struct walk {
 };
 
 #define NOT_HERE 0xffffffff
+
+static __always_inline __u32 smaller(__u32 one, __u32 other)
+{
+	return one < other ? one : other;
+}
 
 static __always_inline struct open_request *open_at(struct connection *connection, __u32 index)
 {
@@ -182,6 +188,32 @@ unknown:
 	return NEVER_SLOW;
 }
 
+/*
+ * What the client calls itself, behind the correlation id: of the connection's first request that has it in the same call as its
+ * head. A client keeps its name as long as it keeps a connection.
+ */
+static __noinline int read_client_id(struct connection *connection, struct walk *walk, __u32 at, __u32 bytes)
+{
+	__u8 field[2 * MAX_HEAD] = {};
+	__u32 length;
+
+	if (bytes < 2 || copy_bytes(field, &walk->buffers, at, 2, MAX_HEAD) != 2)
+		return 0;
+	length = field[0] << 8 | field[1];
+	if (length == 0xffff) {
+		connection->knows_client = 1;
+		return 0;
+	}
+	if (length > bytes - 2)
+		return 0;
+	length = smaller(length, MAX_CLIENT_ID);
+	if (copy_bytes(connection->client, &walk->buffers, at + 2, length, MAX_CLIENT_ID) != length)
+		return 0;
+	connection->client_bytes = length;
+	connection->knows_client = 1;
+	return 0;
+}
+
 /* A request's head is there, up to the correlation id; `at` and `bytes` are what the call has behind it. */
 __noinline int open_request(struct connection *connection, struct walk *walk, __u32 at, __u32 bytes)
 {
@@ -216,6 +248,9 @@ __noinline int open_request(struct connection *connection, struct walk *walk, __
 		open->max_wait_ms = fetch_max_wait(connection, walk, at, bytes);
 	else if (api_key == API_JOIN_GROUP || api_key == API_SYNC_GROUP || api_key == API_SHARE_FETCH)
 		open->max_wait_ms = NEVER_SLOW;
+	/* ControlledShutdown 0 has none */
+	if (!connection->knows_client && (api_key != API_CONTROLLED_SHUTDOWN || api_version))
+		read_client_id(connection, walk, at, bytes);
 	open->histogram = histogram_of(connection, api_key, walk->port);
 	histogram = histogram_at(open->histogram);
 	connection->open_count++;
@@ -234,11 +269,6 @@ static __always_inline bool is_request(const struct head *head)
 
 	return size >= MIN_REQUEST && size <= MAX_REQUEST && head_u16(head, SIZE_BYTES) <= MAX_API_KEY &&
 	       head_u16(head, SIZE_BYTES + 2) <= MAX_API_VERSION;
-}
-
-static __always_inline __u32 smaller(__u32 one, __u32 other)
-{
-	return one < other ? one : other;
 }
 
 /* The last byte of the newest request has been read. */

@@ -127,8 +127,8 @@ struct thread {
 	/* when it left the CPU to wait; 0 while it does not */
 	__u64 off_ns;
 	__u32 off_tid;
-	/* it could have run */
-	__u32 off_runnable;
+	/* enum wait_place */
+	__u32 off_place;
 
 	/* its last append: what makes a piece of the same write continue it */
 	__u32 append_tid;

@@ -12,10 +12,63 @@
 /* A thread whose return nobody saw keeps its slot no longer than this. */
 #define MAX_SLOT_NS 60000000000
 
+enum wait_place {
+	/* it sleeps uninterruptibly */
+	WAIT_ASLEEP,
+	/* it was preempted in the kernel: a call that it was in, it still is in */
+	WAIT_PREEMPTED,
+	/* it gave way on its way back to user space: it is in no call any more */
+	WAIT_AT_EXIT,
+};
+
+/*
+ * Where uninterruptible sleepers left the CPU, by the last bits of their ids. Taken then: what a thread that returns shows
+ * (bpf_get_task_stack) lacks the functions that wait for others (__sched, stack_trace_save_tsk in kernel/stacktrace.c), and
+ * one whose return nobody saw may be anywhere.
+ */
+#define PLACE_SLOTS 1024
+
+struct sleep_place {
+	__u32 tid;
+	/* as a wait record's */
+	__s32 call;
+	__u64 argument;
+	__u64 write_call;
+	/* of the stack */
+	__u64 bytes;
+	__u64 stack[WAIT_FRAMES];
+};
+
+BPF_MAP(sleep_places, ARRAY, __u32, struct sleep_place, PLACE_SLOTS);
+
+static __always_inline struct sleep_place *sleep_place_of(struct task_struct *task)
+{
+	__u32 slot = task->pid & (PLACE_SLOTS - 1);
+
+	return bpf_map_lookup_elem(&sleep_places, &slot);
+}
+
+static __noinline int save_place(void *context, struct task_struct *task)
+{
+	struct pt_regs *registers = (void *)bpf_task_pt_regs(task);
+	struct sleep_place *place = sleep_place_of(task);
+	long bytes;
+
+	if (!place)
+		return 0;
+	place->tid = task->pid;
+	place->call = (__s32)registers->CALL_NUMBER;
+	place->argument = registers->FIRST_ARGUMENT;
+	place->write_call = write_call_of(task);
+	bytes = bpf_get_stack(context, place->stack, sizeof(place->stack), 0);
+	place->bytes = bytes > 0 ? bytes : 0;
+	return 0;
+}
+
 /* How many threads wait. While none does, as is mostly so, no thread that gets a CPU need be looked up. */
 static __u32 waiting;
 
-static __always_inline void leave_cpu(struct task_struct *task, bool runnable)
+static __always_inline void leave_cpu(void *context, struct task_struct *task, enum wait_place place)
 {
 	struct thread *thread = thread_slot(task->pid);
 	__u64 now = bpf_ktime_get_ns();
@@ -30,8 +83,25 @@ static __always_inline void leave_cpu(struct task_struct *task, bool runnable)
 	if (!thread->off_ns)
 		__sync_fetch_and_add(&waiting, 1);
 	thread->off_tid = task->pid;
-	thread->off_runnable = runnable;
+	thread->off_place = place;
 	thread->off_ns = now;
+	if (place == WAIT_ASLEEP)
+		save_place(context, task);
+}
+
+/* The clock of the thread's run queue, as of the scheduler's last look at it; 0 where the kernel has none. */
+static __always_inline __u64 queue_clock(struct task_struct *task)
+{
+	struct cfs_rq *queue;
+	struct rq *rq;
+
+	if (!bpf_core_field_exists(struct task_struct, sched_info.last_queued) ||
+	    !bpf_core_field_exists(struct task_struct, se.cfs_rq) ||
+	    !bpf_core_field_exists(struct cfs_rq, rq) || !bpf_core_field_exists(struct rq, clock))
+		return 0;
+	queue = task->se.cfs_rq;
+	rq = queue->rq;
+	return rq->clock;
 }
 
 /*
@@ -40,97 +110,137 @@ static __always_inline void leave_cpu(struct task_struct *task, bool runnable)
  */
 static __always_inline __u64 queue_time(struct task_struct *task)
 {
-	struct cfs_rq *queue;
-	struct rq *rq;
-	__u64 queued;
+	__u64 clock = queue_clock(task), queued = clock ? task->sched_info.last_queued : 0;
 
-	if (!bpf_core_field_exists(struct task_struct, sched_info.last_queued) ||
-	    !bpf_core_field_exists(struct task_struct, se.cfs_rq) ||
-	    !bpf_core_field_exists(struct cfs_rq, rq) || !bpf_core_field_exists(struct rq, clock))
-		return 0;
-	queued = task->sched_info.last_queued;
-	if (!queued)
-		return 0;
-	queue = task->se.cfs_rq;
-	rq = queue->rq;
-	return rq->clock > queued ? rq->clock - queued : 0;
+	return queued && clock > queued ? clock - queued : 0;
 }
+
+/* A time that a thread was off the CPU. */
+struct interval {
+	__u64 first_ns;
+	__u64 last_ns;
+	__u64 queue_ns;
+	/* enum wait_place */
+	__u32 place;
+	/* its end was not seen */
+	__u32 late;
+};
 
 /* Called rarely, so not in the path of every switch. */
-static __noinline int record_wait(struct task_struct *task, __u64 since, __u64 queue_ns)
+static __noinline int record_sleep(struct task_struct *task, struct interval *off)
 {
-	__u64 number = 0, now = bpf_ktime_get_ns();
-	struct wait_record *wait = begin_wait(now, &number);
-	struct pt_regs *registers = (void *)bpf_task_pt_regs(task);
-	long bytes;
+	struct sleep_place *place = sleep_place_of(task);
+	struct wait_record *wait;
+	__u64 number = 0;
 
+	if (!off)
+		return 0;
+	wait = begin_wait(off->last_ns, &number);
 	if (!wait)
 		return 0;
 	wait->tid = visible_tid_of(task);
-	wait->first_ns = since;
-	wait->last_ns = now;
-	wait->queue_ns = queue_ns;
-	wait->call = (__s32)registers->CALL_NUMBER;
-	wait->argument = registers->FIRST_ARGUMENT;
-	wait->write_call = write_call_of(task);
-	bpf_probe_read_kernel_str(wait->comm, sizeof(wait->comm), task->comm);
-	bytes = bpf_get_task_stack(task, wait->stack, sizeof(wait->stack), 0);
-	wait->frames = bytes > 0 ? (__u64)bytes / sizeof(wait->stack[0]) : 0;
-	if (bytes <= 0)
+	wait->first_ns = off->first_ns;
+	wait->last_ns = off->last_ns;
+	wait->queue_ns = off->queue_ns;
+	wait->call = -1;
+	wait->argument = 0;
+	wait->write_call = 0;
+	wait->frames = 0;
+	if (place && place->tid == (__u32)task->pid && place->bytes) {
+		wait->call = place->call;
+		wait->argument = place->argument;
+		wait->write_call = place->write_call;
+		bpf_probe_read_kernel(wait->stack, sizeof(wait->stack), place->stack);
+		wait->frames = place->bytes / sizeof(wait->stack[0]);
+	} else {
 		count(COUNT_NO_STACK);
+	}
+	bpf_probe_read_kernel_str(wait->comm, sizeof(wait->comm), task->comm);
 	set_stamp(&wait->stamp, number + 1);
 	return 0;
 }
 
-/* Of one that was woken and not seen to leave the CPU, the run queue's account says since when. */
-static __noinline int record_cpu_wait(struct task_struct *task, __u64 since, __u64 queue_ns)
+static __noinline int record_cpu_wait(struct task_struct *task, struct interval *off)
 {
-	__u32 slot = 0;
-	__u64 number = 0, now = bpf_ktime_get_ns();
-	struct cpu_wait_record *wait = begin_record(now, &slot, &number);
 	struct pt_regs *registers = (void *)bpf_task_pt_regs(task);
+	struct cpu_wait_record *wait;
+	__u32 slot = 0;
+	__u64 number = 0;
+	bool in_call;
 
+	if (!off)
+		return 0;
+	wait = begin_record(off->last_ns, &slot, &number);
 	if (!wait)
 		return 0;
+	/* the kernel has counted a write that the thread comes back from: the number is the next one's */
+	in_call = off->place == WAIT_PREEMPTED && !off->late;
 	wait->kind = RECORD_CPU_WAIT;
 	wait->tid = visible_tid_of(task);
-	wait->first_ns = since ? since : now - queue_ns;
-	wait->last_ns = now;
-	wait->queue_ns = queue_ns;
-	wait->call = (__s32)registers->CALL_NUMBER;
-	wait->write_call = write_call_of(task);
+	wait->first_ns = off->first_ns;
+	wait->last_ns = off->last_ns;
+	wait->queue_ns = off->queue_ns;
+	wait->call = in_call ? (__s32)registers->CALL_NUMBER : -1;
+	wait->write_call = in_call ? write_call_of(task) : 0;
 	bpf_probe_read_kernel_str(wait->comm, sizeof(wait->comm), task->comm);
 	set_stamp(&wait->stamp, number + 1);
 	return 0;
 }
 
-/* Ends the thread's wait, if it has one: since when, or 0. */
-static __always_inline __u64 end_wait(struct task_struct *task, bool *runnable)
+static __always_inline void record_interval(struct task_struct *task, struct interval *off)
+{
+	if (off->last_ns < off->first_ns + settings.min_wait_ns)
+		return;
+	if (off->place == WAIT_ASLEEP)
+		record_sleep(task, off);
+	else
+		record_cpu_wait(task, off);
+}
+
+/* Ends the thread's wait; false where it has none. */
+static __always_inline bool end_wait(struct task_struct *task, struct interval *off)
 {
 	struct thread *thread = thread_slot(task->pid);
-	__u64 since;
 
 	if (!thread || !thread->off_ns || thread->off_tid != (__u32)task->pid)
-		return 0;
-	since = thread->off_ns;
-	*runnable = thread->off_runnable;
+		return false;
+	off->first_ns = thread->off_ns;
+	off->place = thread->off_place;
 	thread->off_ns = 0;
 	__sync_fetch_and_add(&waiting, -1);
-	return since;
+	return true;
+}
+
+/*
+ * A thread leaves the CPU that was not seen to return: return_late() in off_cpu.h says how that can be. What it does now says
+ * nothing of where it waited; the scheduler's account says until when.
+ */
+static __noinline int return_late(struct task_struct *task)
+{
+	struct interval off = { .late = true };
+	__u64 clock = queue_clock(task), arrived;
+
+	if (!end_wait(task, &off) || !clock ||
+	    !bpf_core_field_exists(struct task_struct, sched_info.last_arrival))
+		return 0;
+	arrived = task->sched_info.last_arrival;
+	off.last_ns = bpf_ktime_get_ns() - (clock > arrived ? clock - arrived : 0);
+	record_interval(task, &off);
+	return 0;
 }
 
 static __always_inline void regain_cpu(struct task_struct *task)
 {
-	__u64 queue_ns = queue_time(task), since;
-	bool runnable = true;
+	struct interval off = { .queue_ns = queue_time(task), .place = WAIT_PREEMPTED };
+	bool waited = waiting && end_wait(task, &off);
 
-	since = waiting ? end_wait(task, &runnable) : 0;
-	if (since && bpf_ktime_get_ns() - since < settings.min_wait_ns)
+	if (!waited && off.queue_ns < settings.min_wait_ns)
 		return;
-	if (since && !runnable)
-		record_wait(task, since, queue_ns);
-	else if (since || queue_ns >= settings.min_wait_ns)
-		record_cpu_wait(task, since, queue_ns);
+	off.last_ns = bpf_ktime_get_ns();
+	/* of one that was woken and not seen to leave the CPU, the run queue's account says since when */
+	if (!waited)
+		off.first_ns = off.last_ns - off.queue_ns;
+	record_interval(task, &off);
 }
 
 SEC("tp_btf/sched_switch")
@@ -139,10 +249,14 @@ int BPF_PROG(always_on_switch, bool preempt, struct task_struct *prev, struct ta
 	if ((__u32)prev->tgid == settings.tgid) {
 		__u32 state = state_of(prev);
 
-		if (preempt || !state)
-			leave_cpu(prev, true);
+		if (waiting)
+			return_late(prev);
+		if (preempt)
+			leave_cpu(ctx, prev, WAIT_PREEMPTED);
+		else if (!state)
+			leave_cpu(ctx, prev, WAIT_AT_EXIT);
 		else if (state & TASK_UNINTERRUPTIBLE)
-			leave_cpu(prev, false);
+			leave_cpu(ctx, prev, WAIT_ASLEEP);
 	}
 	if ((__u32)next->tgid == settings.tgid)
 		regain_cpu(next);
