@@ -7,7 +7,7 @@
 mod convert;
 mod segments;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -118,6 +118,7 @@ impl BrokerSession {
         let names = Names {
             pid,
             threads: threads.reader(),
+            comms: HashMap::default(),
             devices: Devices::new(Mounts::of(pid)),
             segments: Segments::new(log_dirs),
             topics: Topics::of(log_dirs),
@@ -146,18 +147,17 @@ impl BrokerSession {
         let due = self.waiting.partition_point(is_due).max(excess);
         let slow: Vec<SlowRequest> = self.waiting.drain(..due).collect();
         let Some(first_ns) = slow.iter().map(|slow| slow.request.first_read_ns).min() else { return 0 };
-        // What ended later bears on none of them.
-        let last_ns = slow.iter().map(|slow| slow.request.last_ns).max().unwrap_or(now_ns);
-        let interval = self.session.interval(first_ns.saturating_sub(BEFORE_NS), last_ns);
+        // All that ended by now is there: so each record is delivered once.
+        let interval = self.session.interval(first_ns.saturating_sub(BEFORE_NS), now_ns);
         let report = Report {
             records: &interval.records,
-            delivered_until_ns: self.delivered_until_ns,
+            fresh_ns: self.delivered_until_ns + 1..=now_ns,
             slow: &slow,
             waiting: &self.waiting,
         };
         let session = &self.session;
         feed.sender.send_all(self.names.events(&report, |number| session.connection(number), feed.clock));
-        self.delivered_until_ns = self.delivered_until_ns.max(last_ns);
+        self.delivered_until_ns = now_ns;
         interval.overwritten
     }
 }

@@ -1,14 +1,15 @@
 //! What the kernel recorded, as a recording's events. Judges nothing: what is not known stays out.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
 use model::{
-    ClockOffset, Event, FileKind, FileOp, FileOpKind, Nanos, OffCpu, Partition, Pid, SocketOp, SocketOpKind,
-    Tid, TopicId, TopicPartition,
+    ClockOffset, Event, FileKind, FileOp, FileOpKind, Nanos, OffCpu, Partition, Pid, RequestSource, SocketOp,
+    SocketOpKind, Tid, TopicId, TopicPartition,
 };
 use probes::always_on::{Append, Connection, Outcome, Record, Request, SlowRequest, Wait, WaitKind};
 use wire::ApiKey;
@@ -22,6 +23,8 @@ use crate::thread_names::NameReader;
 pub(super) struct Names {
     pub(super) pid: Pid,
     pub(super) threads: NameReader,
+    /// What the kernel calls the threads of the records at hand.
+    pub(super) comms: HashMap<Tid, Arc<str>, RandomState>,
     pub(super) devices: Devices,
     pub(super) segments: Segments,
     pub(super) topics: Topics,
@@ -68,8 +71,8 @@ type Calls = HashMap<(Tid, u64), (u64, u64), RandomState>;
 pub(super) struct Report<'r> {
     /// All that is recorded of it.
     pub(super) records: &'r [Record],
-    /// Records that ended by then are delivered.
-    pub(super) delivered_until_ns: u64,
+    /// Of it, records that ended within this time were not delivered yet.
+    pub(super) fresh_ns: RangeInclusive<u64>,
     /// Slow requests that are delivered now.
     pub(super) slow: &'r [SlowRequest],
     /// Those that will be.
@@ -93,13 +96,14 @@ impl Names {
         connection: impl Fn(u32) -> Option<Connection>,
         clock: ClockOffset,
     ) -> Vec<Event> {
+        self.comms.clear();
         // Also of those that wait: what they wrote is delivered now.
         let known = report.slow.iter().chain(report.waiting);
         let mut answers: Vec<Vec<WrittenPartition>> = known.map(|slow| self.answered(slow)).collect();
         let calls = calls(report.records);
         let mut events = Vec::new();
         for record in report.records {
-            let is_fresh = record.last_ns() > report.delivered_until_ns;
+            let is_fresh = report.fresh_ns.contains(&record.last_ns());
             match record {
                 Record::Append(append) => {
                     let Some(op) = self.file_op(append, &calls, &mut answers, clock) else { continue };
@@ -159,7 +163,8 @@ impl Names {
                 answered.partition.records = Some(batch.records);
             }
         }
-        let (mut first, mut last) = (append.first_ns, append.last_ns);
+        // No write takes no time: one that did would have ended before itself.
+        let (mut first, mut last) = (append.first_ns.min(append.last_ns.saturating_sub(1)), append.last_ns);
         if let Some((left, back)) = held {
             (first, last) = (first.min(*left), last.max(*back));
         }
@@ -169,7 +174,7 @@ impl Names {
             op: FileOpKind::Write,
             pid: self.pid,
             tid: append.tid,
-            thread: self.threads.full(append.tid, Arc::default()),
+            thread: self.thread(append.tid),
             bytes: Some(append.length),
             errno: None,
             disk_bytes: None,
@@ -185,6 +190,16 @@ impl Names {
             batch,
             journal_transaction: None,
         })
+    }
+
+    /// A thread's full name, or what the kernel calls it; empty of one that is gone.
+    fn thread(&mut self, tid: Tid) -> Arc<str> {
+        let pid = self.pid;
+        let comm = self.comms.entry(tid).or_insert_with(|| {
+            let comm = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+            comm.unwrap_or_default().trim_end().into()
+        });
+        self.threads.full(tid, Arc::clone(comm))
     }
 
     fn off_cpu(&mut self, wait: &Wait, clock: ClockOffset) -> OffCpu {
@@ -212,6 +227,7 @@ impl Names {
         clock: ClockOffset,
     ) -> Vec<Event> {
         let Some(mut request) = row(&slow.request, &slow.connection, clock) else { return Vec::new() };
+        request.client_id.clone_from(&slow.client_id);
         request.sequence = Some(slow.read_sequence);
         request.response_sequence = Some(slow.write_sequence);
         request.max_wait_ms = i32::try_from(slow.max_wait_ms).ok().filter(|ms| *ms > 0);
@@ -225,7 +241,7 @@ impl Names {
             op: kind,
             pid: self.pid,
             tid,
-            thread: self.threads.full(tid, Arc::default()),
+            thread: self.thread(tid),
             local: slow.connection.local,
             remote: slow.connection.remote,
             bytes: Some(bytes.into()),
@@ -287,14 +303,20 @@ fn calls(records: &[Record]) -> Calls {
     let mut calls = Calls::default();
     for record in records {
         let Record::Wait(wait) = record else { continue };
-        let Some(call) = wait.write_call.filter(|_| wait.call.is_some_and(|call| WRITES.contains(&call)))
-        else {
+        let is_in_write = wait.call.is_some_and(|call| WRITES.contains(&call)) && !is_at_exit(wait);
+        let Some(call) = wait.write_call.filter(|_| is_in_write) else {
             continue;
         };
         let held = calls.entry((wait.tid, call)).or_insert((wait.first_ns, wait.last_ns));
         *held = (held.0.min(wait.first_ns), held.1.max(wait.last_ns));
     }
     calls
+}
+
+/// Whether a thread slept on its way back to user space (over its cgroup's memory, say): the kernel has counted the write that
+/// it comes back from, so the number is the next one's.
+fn is_at_exit(wait: &Wait) -> bool {
+    wait.stack.split(';').any(|function| function.contains("exit_to_user_mode"))
 }
 
 /// What a record says of a request; nothing of one that has no answer.
@@ -315,6 +337,80 @@ fn row(request: &Request, ends: &Connection, clock: ClockOffset) -> Option<model
         correlation_id: request.correlation_id,
         request_bytes: request.request_bytes.saturating_sub(SIZE_BYTES),
         response_bytes: Some(request.answer_bytes.saturating_sub(SIZE_BYTES)),
+        seen_by: Some(RequestSource::SocketCalls),
         ..model::Request::new(ends.remote, ends.local)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+    use crate::mounts::{Mounts, number};
+    use crate::thread_names::ThreadNames;
+
+    fn wait(call: u32, write_call: u64, stack: &str) -> Record {
+        Record::Wait(Wait {
+            kind: WaitKind::Uninterruptible,
+            tid: 7,
+            comm: "".into(),
+            first_ns: 10,
+            last_ns: 20,
+            queue_ns: 0,
+            call: Some(call),
+            argument: None,
+            write_call: Some(write_call),
+            stack: stack.into(),
+        })
+    }
+
+    #[test]
+    fn a_wait_is_in_a_write_until_the_thread_is_on_its_way_back() {
+        let [write, ..] = WRITES;
+        let at_exit = "entry_SYSCALL_64_after_hwframe;exit_to_user_mode_loop;mem_cgroup_handle_over_high";
+        let records = [
+            wait(write, 1, "vfs_write;ext4_block_write_begin"),
+            wait(write, 2, at_exit),
+            wait(u32::MAX, 3, "do_sync_file_range"),
+        ];
+        assert_eq!(calls(&records), Calls::from_iter([((7, 1), (10, 20))]));
+    }
+
+    #[test]
+    fn an_append_takes_some_time_and_has_its_threads_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let segment = dir.path().join("topic-3/00000000000000000000.log");
+        fs::create_dir(segment.parent().unwrap()).unwrap();
+        fs::write(&segment, "").unwrap();
+        let file = fs::metadata(&segment).unwrap();
+        let pid = std::process::id();
+        let mut names = Names {
+            pid,
+            threads: ThreadNames::default().reader(),
+            comms: HashMap::default(),
+            devices: Devices::new(Mounts::of(pid)),
+            segments: Segments::new(&[dir.path().to_owned()]),
+            topics: Topics::of(&[]),
+            nameless: HashSet::default(),
+        };
+        let append = Append {
+            tid: pid,
+            first_ns: 5_000,
+            last_ns: 5_000,
+            device: number(file.dev()),
+            inode: file.ino(),
+            generation: 0,
+            position: 0,
+            length: 100,
+            write_call: None,
+            at_entry: false,
+        };
+        let clock = ClockOffset::from_ns(0);
+        let op = names.file_op(&append, &Calls::default(), &mut [], clock).unwrap();
+        // One that had ended when it began would have to wait for itself.
+        assert_eq!((op.start, op.end), (Nanos(4_999), Nanos(5_000)));
+        assert_eq!(&*op.thread, fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim_end());
+    }
 }
