@@ -94,6 +94,7 @@ fn request(api_key: i16, tick: i64, now: Nanos) -> Event {
         throttle_ms: Some(if tick % 10 == 9 { 20 } else { 0 }),
         error_code: None,
         error: None,
+        seen_by: None,
         partitions: vec![partition],
     }))
 }

@@ -372,6 +372,7 @@ impl ReportedLoad {
             throttle_ms: Some(0),
             error_code: None,
             error: None,
+            seen_by: None,
             partitions,
         }))
     }

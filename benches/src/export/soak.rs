@@ -371,6 +371,7 @@ impl Day {
             throttle_ms: Some(0),
             error_code: None,
             error: None,
+            seen_by: None,
             partitions: vec![partition],
         }))
     }

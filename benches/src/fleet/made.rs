@@ -308,6 +308,7 @@ impl SyntheticData {
             throttle_ms: Some(0),
             error_code: None,
             error: None,
+            seen_by: None,
             partitions: vec![partition],
         }))
     }

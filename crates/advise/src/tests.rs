@@ -52,6 +52,7 @@ pub(crate) fn produce(client: &str, arrival: i64, took: i64, bytes: u32, records
         throttle_ms: None,
         error_code: None,
         error: None,
+        seen_by: None,
         partitions: vec![partition],
     }
 }

@@ -1,5 +1,6 @@
 //! What the recorder writes into a manifest, and what readers make of it.
 
+pub(crate) mod always_on;
 pub mod broker_settings;
 pub mod host_facts;
 pub mod partial;
@@ -14,6 +15,7 @@ use report::Zone;
 pub fn notes(manifest: &Manifest, zone: &Zone) -> Vec<String> {
     let mut notes = processes::notes(manifest.broker.as_ref(), &|time| zone.time_of_day(time));
     notes.extend(partial::note(&manifest.settings));
+    notes.extend(always_on::was_on(&manifest.settings).then(|| always_on::LIMITS.to_owned()));
     let ended = manifest.settings.get(settings::ENDED_BECAUSE);
     notes.extend(ended.map(|why| format!("the recording ended by itself: {why}")));
     notes

@@ -201,8 +201,24 @@ impl Duration {
 pub(crate) struct AlwaysOn {
     /// Watch so that it can stay on (live): the kernel keeps what bears on slow requests, and is read when one took as
     /// long as --slower-than. What is then not seen is unobserved; each verdict comes about 11 s after its request.
-    #[arg(long, conflicts_with_all = ["request", "top", "follow", "save"])]
+    #[arg(long)]
     pub(crate) always_on: bool,
+}
+
+#[cfg(feature = "live")]
+impl AlwaysOn {
+    /// What is slow to a watch that is always on; none where it was not asked for.
+    ///
+    /// # Errors
+    /// Everything is.
+    pub(crate) fn threshold(self, slower_than: Nanos) -> Result<Option<Nanos>, Usage> {
+        if self.always_on && slower_than <= Nanos::ZERO {
+            return Err(Usage::new(
+                "--always-on needs --slower-than: nothing is read while no request is that slow",
+            ));
+        }
+        Ok(self.always_on.then_some(slower_than))
+    }
 }
 
 /// What is slow.

@@ -230,6 +230,7 @@ mod tests {
             throttle_ms: None,
             error_code: Some(0),
             error: None,
+            seen_by: None,
             partitions: vec![of("A", 100, 0), of("B", 0, code_of_b)],
         }
     }

@@ -107,6 +107,7 @@ fn request(n: i64, at: Nanos, length: Nanos) -> Request {
         throttle_ms: None,
         error_code: None,
         error: None,
+        seen_by: None,
         partitions: vec![Partition {
             topic: Some("topicA".into()),
             bytes: 100,

@@ -336,6 +336,7 @@ impl Broker {
             throttle_ms: Some(0),
             error_code: None,
             error: None,
+            seen_by: None,
             partitions: vec![partition],
         };
         self.events.push(Event::Request(Box::new(request)));

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use model::{Batch, Nanos, Partition, Request, TopicId};
+use model::{Batch, Nanos, Partition, Request, RequestSource, TopicId};
 use wire::stream::{
     FetchBody, Partition as WirePartition, ProduceBody, RequestBody, RequestFrame, ResponseBody,
     ResponseFrame, TopicRef,
@@ -256,6 +256,7 @@ fn of_request(
         request_bytes: frame.size,
         sequence: Some(frame.stream_start as u32),
         error: frame.error.map(|error| Arc::from(error.to_string())),
+        seen_by: Some(RequestSource::Packets),
         ..Request::new(client, broker)
     });
     match &frame.body {

@@ -65,6 +65,7 @@ fn request(correlation_id: i32, partition: i32, arrival: i64, end: i64, crc: u32
         throttle_ms: Some(0),
         error_code: None,
         error: None,
+        seen_by: None,
         partitions: vec![Partition {
             topic: Some("topicF".into()),
             partition,

@@ -114,6 +114,9 @@ pub struct FaultsArguments {
     /// Print the faults and end
     #[arg(long)]
     pub list: bool,
+    /// Record with --always-on; what that cannot see may stay unobserved
+    #[arg(long)]
+    pub always_on: bool,
     /// Keep recordings and results in DIR; what is there already of this seed is not done again
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
@@ -165,7 +168,10 @@ fn run_all(
     faults: Vec<&'static Fault>,
     brokerscope: Option<&Path>,
 ) -> Result<Vec<FaultResult>> {
-    let observer = session::start(brokerscope)?;
+    let mut observer = session::start(brokerscope)?;
+    if arguments.always_on {
+        observer.record_flags = always_on_flags();
+    }
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     // Recordings that nobody wants to keep go away with this.
     let site = Site::claim()?;
@@ -190,6 +196,12 @@ fn run_all(
         results.extend(of_group);
     }
     Ok(results)
+}
+
+/// What is slow in any window is slow to the recorder.
+fn always_on_flags() -> Vec<String> {
+    let lowest_ms = ALL.iter().map(|fault| fault.threshold_ms.0).min().unwrap_or_default();
+    ["--always-on", "--slower-than", &format!("{lowest_ms}ms")].map(str::to_owned).to_vec()
 }
 
 fn kept_or_run(run: &Run, group: &Group, observer: &Observer) -> Result<Vec<FaultResult>> {

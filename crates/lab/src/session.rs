@@ -159,6 +159,8 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 pub(crate) struct Observer {
     /// The binary.
     exe: PathBuf,
+    /// Further arguments of `record`.
+    pub(crate) record_flags: Vec<String>,
 }
 
 /// A running recorder; ended when dropped.
@@ -171,7 +173,8 @@ pub(crate) struct Recorder {
 impl Observer {
     /// Runs the binary `exe`, or the one that belongs to this program.
     pub(crate) fn new(exe: Option<&Path>) -> Result<Self> {
-        Ok(Self { exe: exe.map_or_else(program::brokerscope, |exe| Ok(exe.to_owned()))? })
+        let exe = exe.map_or_else(program::brokerscope, |exe| Ok(exe.to_owned()))?;
+        Ok(Self { exe, record_flags: Vec::new() })
     }
 
     /// A subcommand, to be given its arguments.
@@ -185,7 +188,7 @@ impl Observer {
     pub(crate) fn record(&self, recording: &Path, pid: u32, site: &Path) -> Result<Recorder> {
         let log = recording.with_extension("log");
         let mut command = self.command("record");
-        command.arg("-o").arg(recording).args(["--pid", &pid.to_string()]);
+        command.arg("-o").arg(recording).args(["--pid", &pid.to_string()]).args(&self.record_flags);
         let mut process = Process::spawn(process::logged(&mut command, &log)?, Some(site))?;
         // The manifest is written when everything is attached.
         let manifest = recording.join("manifest.json");

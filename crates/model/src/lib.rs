@@ -42,7 +42,7 @@ pub use kernel::{
 };
 pub use log_entry::{LogEntry, LogKind};
 pub use process_stop::{ProcessStop, StopKind};
-pub use request::{Batch, IntendedWait, METADATA_TOPIC, Partition, Request};
+pub use request::{Batch, IntendedWait, METADATA_TOPIC, Partition, Request, RequestSource};
 pub use row::{Column, ColumnType, Row, Rows, Value, ValueVisitor};
 pub use socket_op::{SocketOp, SocketOpKind, TcpEvent, TcpEventKind};
 pub use thread::{CpuSample, CpuState, OffCpu, StackTime, Waker};

@@ -70,6 +70,8 @@ row! {
         error_code: Option<i16>,
         /// What could not be read of this request or its response.
         error: Option<Arc<str>>,
+        /// What its times and bytes are from: `packets`, or `socket-calls` with `--always-on`. None in recordings that do not say.
+        seen_by: Option<RequestSource>,
         /// The partitions the request names, in its order.
         partitions: Vec<Partition>,
     }
@@ -104,6 +106,7 @@ impl Request {
             throttle_ms: None,
             error_code: None,
             error: None,
+            seen_by: None,
             partitions: Vec::new(),
         }
     }
@@ -117,6 +120,17 @@ impl Request {
     pub fn response_sequence_end(&self) -> Option<u32> {
         let (first, bytes) = self.response_sequence.zip(self.response_bytes)?;
         Some(first.wrapping_add(4).wrapping_add(bytes))
+    }
+}
+
+named! {
+    /// What a request was seen by.
+    pub enum RequestSource {
+        /// Its packets: all of both frames, and when their bytes came and left.
+        Packets = "packets",
+        /// The broker's calls on its socket (`--always-on`): from the first byte that it read to the last that it wrote, and only
+        /// the heads of both frames.
+        SocketCalls = "socket-calls",
     }
 }
 

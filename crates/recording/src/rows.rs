@@ -22,9 +22,9 @@ use model::{
     CpuGapKind, CpuSample, Device, Direction, DirtyThrottle, Doubt, Evidence, EvidenceKind, FileKind, FileOp,
     FileOpKind, HandlerCall, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, KafkaTimes,
     KernelSpan, Lock, LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Partition,
-    PartitionState, Pid, ProcessStop, Reclaim, Request, Row, SocketOp, SocketOpKind, SpanSource, Stage,
-    StageSpan, Stages, StopKind, TcpEvent, TcpEventKind, Tid, TlsTraffic, TopicId, TopicPartition, Verdict,
-    Waiter, Waker,
+    PartitionState, Pid, ProcessStop, Reclaim, Request, RequestSource, Row, SocketOp, SocketOpKind,
+    SpanSource, Stage, StageSpan, Stages, StopKind, TcpEvent, TcpEventKind, Tid, TlsTraffic, TopicId,
+    TopicPartition, Verdict, Waiter, Waker,
 };
 
 use crate::builders::{NumberBuilder, TextBuilder, ValueBuilder};
@@ -268,6 +268,7 @@ named!(
     LockKind,
     LockSource,
     LossKind,
+    RequestSource,
     SocketOpKind,
     SpanSource,
     Stage,

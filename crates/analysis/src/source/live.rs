@@ -14,18 +14,12 @@ use watch::{AlwaysOn, Jfr, Memory, Outcome, Packets, Watch, WatchSummary};
 
 use super::{EventSource, Pause, Step};
 use crate::gaps::Gaps;
+use crate::recorder::always_on;
 use crate::recorder::plan::{self, Plan};
 use crate::{Error, Stop};
 
 /// Events taken between two looks at the clock and the signals.
 const MAX_BURST: usize = 1_000;
-
-/// By how much a watch that is always on delivers late: a request of so long, less three seconds, comes in order.
-const ALWAYS_ON_DISORDER: Nanos = Nanos::from_millis(10_000);
-
-/// What such a watch cannot know.
-const ALWAYS_ON_LIMITS: &str = "--always-on: times are from the first byte that the broker read to the last that it wrote; when bytes came \
-     and left, what a request asked for, followers' fetches and waits for locks were not watched";
 
 /// What to watch.
 #[derive(Clone, Debug)]
@@ -110,10 +104,8 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         let (Outcome::Active(how) | Outcome::Missing(how)) = &purpose.outcome;
         tracing::debug!("broker {}: {}: {how}", broker.pid, purpose.purpose);
     }
-    if options.always_on.is_some() {
-        return Ok(watch);
-    }
-    if options.cpu_samples_hz > 0 {
+    // Samples show what threads do that do not wait; they cost at every tick.
+    if options.cpu_samples_hz > 0 && options.always_on.is_none() {
         watch.sample_cpu(broker.pid, options.cpu_samples_hz);
     }
     if let Some(shortest) = options.min_lock_wait {
@@ -299,9 +291,7 @@ impl EventSource for Live {
 
     fn config(&self, slower_than: Nanos) -> Config {
         let live = Config { file_ops_observed: self.sees_files, ..Config::live(slower_than) };
-        // What was recorded is read when the request has ended.
-        let live =
-            if self.options.always_on.is_some() { live.with_disorder(ALWAYS_ON_DISORDER) } else { live };
+        let live = if self.options.always_on.is_some() { always_on::with_disorder(live) } else { live };
         // The JVM's flight recorder is later than every other source.
         if matches!(self.options.jvm, None | Some(Jfr::Never)) { live } else { live.with_jvm() }
     }
@@ -313,7 +303,7 @@ impl EventSource for Live {
     fn gaps(&mut self, _slower_than: Nanos) -> Gaps {
         let losses = self.ended.iter().map(|ended| (LossKind::EventsDropped, ended.unreported)).collect();
         let mut notes = self.ended.as_ref().map(notes).unwrap_or_default();
-        notes.extend(self.options.always_on.map(|_| ALWAYS_ON_LIMITS.to_owned()));
+        notes.extend(self.options.always_on.map(|_| always_on::LIMITS.to_owned()));
         Gaps { unobservable: plan::missing(&self.plan), losses, notes, ..Gaps::default() }
     }
 }

@@ -14,7 +14,7 @@ use crate::bucket::{Copy, with_urls};
 use crate::flight_recordings::FlightRecordings;
 use crate::gaps::{self, Gaps, RestCounts};
 use crate::recorder::plan::{self, Plan};
-use crate::recorder::{self, partial};
+use crate::recorder::{self, always_on, partial};
 use crate::selective_read::SelectiveRead;
 use crate::{Error, Stop, input};
 
@@ -193,7 +193,9 @@ impl EventSource for Recording {
         // Joins of a partial recording's quick requests would find nothing and say nothing.
         let file_ops_observed = self.partial_from().is_none()
             && (plan::sees(self.plan(), plan::FILE_WRITES) || self.has(&[Table::FileOps]));
-        Config { file_ops_observed, ..Config::replay(slower_than) }
+        let replay = Config { file_ops_observed, ..Config::replay(slower_than) };
+        let is_always_on = always_on::was_on(&self.reader.manifest().settings);
+        if is_always_on { always_on::with_disorder(replay) } else { replay }
     }
 
     fn plan(&self) -> &Plan {

@@ -100,6 +100,9 @@ impl Run for Explain {
 
     fn run(&self) -> anyhow::Result<()> {
         self.scope.filter.requests().check()?;
+        if self.mode.always_on && (self.request.is_some() || self.top.top.is_some()) {
+            return usage("--always-on does not take --request or --top: verdicts come as requests are slow");
+        }
         if let Some(interface) = self.live_interface() {
             if self.follow || self.save {
                 return usage("--follow and --save need a recording");
@@ -157,11 +160,8 @@ impl Explain {
         let stop = Stop::after(None)?;
         let options = self.scope.live_options(self.jvm);
         let slow = self.scope.slow.slower_than;
-        if self.mode.always_on && slow <= Nanos::ZERO {
-            return usage("--always-on needs --slower-than: nothing is read while no request is that slow");
-        }
-        let interface = Some(interface.to_owned());
-        let options = LiveOptions { interface, always_on: self.mode.always_on.then_some(slow), ..options };
+        let (interface, always_on) = (Some(interface.to_owned()), self.mode.threshold(slow)?);
+        let options = LiveOptions { interface, always_on, ..options };
         let mut live = Live::start(options, Some(stop), self.length.duration)?;
         let pid = live.broker.pid;
         tracing::info!(

@@ -13,7 +13,7 @@ use clap::Args;
 use model::Nanos;
 
 use super::Run;
-use crate::args::{Flags, Service};
+use crate::args::{AlwaysOn, Flags, Service};
 use crate::quantity;
 
 /// `record`.
@@ -38,6 +38,8 @@ pub(crate) struct Record {
     lock_waits: Nanos,
     #[command(flatten)]
     service: Service,
+    #[command(flatten)]
+    mode: AlwaysOn,
 }
 
 impl Run for Record {
@@ -50,6 +52,11 @@ impl Run for Record {
                 "slower-than",
                 "Keep fine detail only around requests and file operations that took at least this long; every request \
                  and the host's samples are kept. Without it, everything is kept",
+            ),
+            (
+                "always-on",
+                "Watch so that it can stay on: the kernel keeps what bears on slow requests, and is read when one took as \
+                 long as --slower-than. Quick requests, packets and waits for locks are not recorded",
             ),
             (
                 "for",

@@ -42,6 +42,7 @@ pub(super) fn produce(number: i32, topic: &str, arrival: i64, end: i64) -> Reque
         throttle_ms: Some(0),
         error_code: None,
         error: None,
+        seen_by: None,
         partitions: vec![partition(topic, 0, 498, number as u32)],
     }
 }

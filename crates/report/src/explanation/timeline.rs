@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use model::{Cause, EvidenceKind, Nanos, Request, Verdict};
+use model::{Cause, EvidenceKind, Nanos, Request, RequestSource, Verdict};
 
 use super::groups::Questions;
 use super::story::{self, Line};
@@ -17,6 +17,9 @@ use crate::requests::topic_shown;
 use crate::slowest::Slowest;
 use crate::text_writer::TextWriter;
 
+/// Of a request of a watch that is always on.
+const SEEN_BY_CALLS: &str = "seen by the broker's calls on its socket (--always-on): the time before its first byte was read and after its last \
+     was written is not in it";
 /// Requests with the same number that are kept, and that are named.
 const MAX_REQUESTS: usize = 10;
 /// Columns of what a row is, of its start and its length.
@@ -123,7 +126,9 @@ fn write<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict) -> io::Result<()
         writeln!(text.out, "  … and {}", format_count_of(more, "more span"))?;
     }
     evidence(text, verdict, &axis)?;
-    let limits = story::limits(verdict).collect::<Vec<_>>();
+    let by_calls = request.seen_by == Some(RequestSource::SocketCalls);
+    let limits = story::limits(verdict).chain(by_calls.then(|| SEEN_BY_CALLS.to_owned()));
+    let limits = limits.collect::<Vec<_>>();
     if !limits.is_empty() {
         writeln!(text.out)?;
     }

@@ -51,6 +51,7 @@ fn produce(latency: Nanos) -> Request {
         throttle_ms: Some(0),
         error_code: None,
         error: None,
+        seen_by: Some(model::RequestSource::Packets),
         partitions: vec![partition("topicA", 2, &["371409548"])],
     }
 }

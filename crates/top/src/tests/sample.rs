@@ -53,6 +53,7 @@ pub(crate) fn request(arrival: Nanos, latency: Nanos) -> Request {
         throttle_ms: None,
         error_code: None,
         error: None,
+        seen_by: None,
         partitions: vec![Partition {
             topic: Some("orders".into()),
             partition: 3,

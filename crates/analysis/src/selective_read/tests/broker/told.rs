@@ -150,6 +150,7 @@ impl Broker {
             throttle_ms: Some(0),
             error_code: None,
             error: None,
+            seen_by: None,
             partitions,
         })));
     }

@@ -1,0 +1,25 @@
+//! Watches that are always on: what their events need of an engine, and what a reader should know of them.
+
+use std::collections::BTreeMap;
+
+use diagnose::Config;
+use model::Nanos;
+
+use super::settings::ALWAYS_ON;
+
+/// What was recorded is read when a request has ended: one of so long, less three seconds, still comes in order.
+const DISORDER: Nanos = Nanos::from_millis(10_000);
+
+/// What such a watch cannot know.
+pub(crate) const LIMITS: &str = "--always-on: times are from the first byte that the broker read to the last that it wrote; when bytes came \
+     and left, what a request asked for, followers' fetches and waits for locks were not watched";
+
+/// An engine's configuration for events of such a watch.
+pub(crate) fn with_disorder(config: Config) -> Config {
+    config.with_disorder(DISORDER)
+}
+
+/// Whether a recording was made by such a watch.
+pub(crate) fn was_on(settings: &BTreeMap<String, String>) -> bool {
+    settings.contains_key(ALWAYS_ON)
+}
