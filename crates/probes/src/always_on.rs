@@ -16,6 +16,6 @@ mod session;
 pub use histogram::Histogram;
 pub use plan::{Hook, Mechanism, Plan, Purpose};
 pub(crate) use plan::{function_names, tracepoint_names};
-pub use record::{Append, Connection, Outcome, Record, Request, SlowRequest, Wait, WaitKind};
+pub use record::{Append, Connection, FileCall, Outcome, Record, Request, SlowRequest, Wait, WaitKind};
 pub use ring::Interval;
 pub use session::{Losses, Options, Session};

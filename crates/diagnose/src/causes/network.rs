@@ -7,7 +7,9 @@
 //! network thread may have been at work elsewhere: then the connection needs trouble (a closed window, segments sent
 //! again), or a window without room while the network thread was free to write.
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Request, TcpEventKind, Tid};
+use model::{
+    Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Request, RequestSource, TcpEventKind, Tid,
+};
 
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into, op_evidence};
 use crate::causes::spec::{Current, broker, causes, change, change_from};
@@ -260,7 +262,9 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
         found.clear();
     }
     let time = (free.left() - muted).at_least_zero();
-    let confidence = if fits { Confidence::Exact } else { Confidence::Strong };
+    // Who reads it may have had no CPU between two reads, and its bytes been there.
+    let by_packets = request.seen_by != Some(RequestSource::SocketCalls);
+    let confidence = if fits && by_packets { Confidence::Exact } else { Confidence::Strong };
     found.extend((time > Nanos::ZERO).then(|| {
         let text = format!("the request's {} bytes took {} to arrive", request.request_bytes, span.length());
         let seen = vec![evidence(EvidenceKind::Request, &span, text)];

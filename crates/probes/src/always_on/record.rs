@@ -117,6 +117,17 @@ pub enum WaitKind {
     Uninterruptible,
 }
 
+/// A call that reads, sends (`sendfile`) or syncs a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileCall {
+    /// The file's device, major and minor.
+    pub device: (u32, u32),
+    /// The file's inode.
+    pub inode: u64,
+    /// Which of its thread's calls that read, or of those that sync, this is.
+    pub number: u64,
+}
+
 /// A time that a thread was off the CPU and not by its own wish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -138,6 +149,8 @@ pub struct Wait {
     pub argument: Option<u64>,
     /// As [`Append::write_call`], of the call that the thread was in if that writes, else of the next one.
     pub write_call: Option<u64>,
+    /// The file that it read, sent or synced, where the call did that.
+    pub file_call: Option<FileCall>,
     /// The kernel's functions that it returns to, outermost first, joined by `;`; empty of a runnable thread, and where names
     /// are not to be had.
     pub stack: Arc<str>,
@@ -159,6 +172,8 @@ pub struct Connection {
 pub struct SlowRequest {
     /// What is recorded of every request, times to the nanosecond.
     pub request: Request,
+    /// Its last byte was in the receive buffer, as far as its reads show: when one of them returned.
+    pub complete_ns: u64,
     /// Both ends of its connection.
     pub connection: Connection,
     /// What the client calls itself, its first 64 bytes; none where it has no name, or where the head of none of its requests
@@ -198,6 +213,7 @@ impl SlowRequest {
                 request_bytes: slow.request_bytes,
                 answer_bytes: slow.answer_bytes,
             },
+            complete_ns: slow.complete_ns,
             connection,
             client_id: client_id.map(|id| String::from_utf8_lossy(id).into()),
             max_wait_ms: slow.max_wait_ms,
@@ -259,13 +275,22 @@ fn decode_request(request: &types::request_record) -> Request {
     }
 }
 
+/// Major and minor number (`include/linux/kdev_t.h`).
+fn decode_device(device: u32) -> (u32, u32) {
+    (device >> 20, device & 0xf_ffff)
+}
+
+fn decode_file_call(call: &types::file_call) -> Option<FileCall> {
+    let device = decode_device(call.device);
+    (call.inode > 0).then_some(FileCall { device, inode: call.inode, number: call.number })
+}
+
 fn decode_append(append: &types::append_record) -> Append {
     Append {
         tid: append.tid,
         first_ns: append.first_ns,
         last_ns: append.last_ns,
-        // include/linux/kdev_t.h
-        device: (append.device >> 20, append.device & 0xf_ffff),
+        device: decode_device(append.device),
         inode: append.inode,
         generation: append.generation,
         position: append.position,
@@ -286,6 +311,7 @@ fn decode_cpu_wait(wait: &types::cpu_wait_record) -> Wait {
         call: u32::try_from(wait.call).ok(),
         argument: None,
         write_call: Some(wait.write_call.into()).filter(|call| *call > 0),
+        file_call: None,
         stack: Arc::default(),
     }
 }
@@ -302,13 +328,14 @@ pub(super) fn decode_wait(bytes: &[u8], stacks: &mut Stacks) -> Option<Wait> {
         call: u32::try_from(wait.call).ok(),
         argument: Some(wait.argument),
         write_call: Some(wait.write_call).filter(|call| *call > 0),
+        file_call: decode_file_call(&wait.file_call),
         stack: stacks.text(wait.stack.get(..wait.frames as usize)?),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, Record, SlowRequest, WaitKind, decode, decode_wait};
+    use super::{FileCall, Outcome, Record, SlowRequest, WaitKind, decode, decode_wait};
     use crate::stacks::Stacks;
 
     fn append() -> Vec<u8> {
@@ -352,6 +379,17 @@ mod tests {
         bytes[48..51].copy_from_slice(b"abc");
         let Some(Record::Wait(wait)) = decode(&bytes) else { panic!("it is no wait") };
         assert_eq!((wait.kind, &*wait.comm, wait.call, &*wait.stack), (WaitKind::Runnable, "abc", None, ""));
+    }
+
+    #[test]
+    fn a_wait_in_a_read_names_the_file() {
+        let mut bytes = vec![0; 512];
+        assert_eq!(decode_wait(&bytes, &mut Stacks::default()).unwrap().file_call, None);
+        bytes[80..88].copy_from_slice(&9_u64.to_ne_bytes());
+        bytes[88..96].copy_from_slice(&1_234_u64.to_ne_bytes());
+        bytes[96..100].copy_from_slice(&((7_u32 << 20) | 3).to_ne_bytes());
+        let call = decode_wait(&bytes, &mut Stacks::default()).unwrap().file_call;
+        assert_eq!(call, Some(FileCall { device: (7, 3), inode: 1_234, number: 9 }));
     }
 
     #[test]

@@ -208,6 +208,16 @@ struct cpu_wait_record {
 	char comm[TASK_COMM_LEN];
 };
 
+/* A call that reads, sends or syncs a file. */
+struct file_call {
+	/* which of the thread's calls that read, or of those that sync */
+	__u64 number;
+	/* 0 where the thread is in no such call */
+	__u64 inode;
+	__u32 device;
+	__u32 reserved;
+};
+
 /* A thread that slept uninterruptibly. */
 struct wait_record {
 	__u64 stamp;
@@ -225,7 +235,8 @@ struct wait_record {
 	char comm[TASK_COMM_LEN];
 	/* as an append's, of a call that writes: that in which the thread was */
 	__u64 write_call;
-	__u64 reserved[6];
+	struct file_call file_call;
+	__u64 reserved[3];
 	/* where it returns, innermost first */
 	__u64 stack[WAIT_FRAMES];
 };
@@ -233,6 +244,8 @@ struct wait_record {
 /* In the ring buffer. */
 struct slow_request {
 	__u64 first_read_ns;
+	/* its last byte was in the receive buffer, as far as its reads show */
+	__u64 complete_ns;
 	__u64 last_read_ns;
 	__u64 first_write_ns;
 	__u64 last_write_ns;

@@ -107,6 +107,7 @@ static __always_inline void submit_slow(struct connection *connection, struct op
 		return;
 	}
 	slow->first_read_ns = open->first_read_ns;
+	slow->complete_ns = open->complete_ns;
 	slow->last_read_ns = open->last_read_ns;
 	slow->first_write_ns = open->first_write_ns;
 	slow->last_write_ns = walk->now;

@@ -16,6 +16,8 @@
 
 struct open_request {
 	__u64 first_read_ns;
+	/* its last byte was in the receive buffer */
+	__u64 complete_ns;
 	__u64 last_read_ns;
 	__u64 first_write_ns;
 	__s32 correlation_id;
@@ -75,6 +77,8 @@ struct connection {
 	__u32 answer_sequence;
 	__u32 reserved_word;
 	__u64 request_ns;
+	/* the whole request was in the receive buffer by then; 0 while it is not known to be */
+	__u64 complete_ns;
 	__u64 answer_ns;
 
 	struct head request_head;

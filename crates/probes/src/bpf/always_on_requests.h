@@ -233,6 +233,7 @@ __noinline int open_request(struct connection *connection, struct walk *walk, __
 		close_oldest(connection, walk, connection->answering ? REQUEST_GIVEN_UP : 0);
 	open = open_at(connection, connection->open_count);
 	open->first_read_ns = connection->request_ns;
+	open->complete_ns = walk->now;
 	open->last_read_ns = size > MIN_REQUEST ? 0 : walk->now;
 	open->first_write_ns = 0;
 	open->correlation_id = head_u32(head, SIZE_BYTES + 4);
@@ -274,8 +275,13 @@ static __always_inline bool is_request(const struct head *head)
 /* The last byte of the newest request has been read. */
 static __always_inline void complete_request(struct connection *connection, __u64 now)
 {
-	if (connection->open_count)
-		open_at(connection, connection->open_count - 1)->last_read_ns = now;
+	struct open_request *open;
+
+	if (!connection->open_count)
+		return;
+	open = open_at(connection, connection->open_count - 1);
+	open->last_read_ns = now;
+	open->complete_ns = connection->complete_ns ? connection->complete_ns : now;
 }
 
 /* One step through bytes that were read; how many it took, 0 where they are no request's. */
@@ -296,6 +302,7 @@ __noinline __u32 step_requests(struct connection *connection, struct walk *walk)
 	}
 	if (!head->have) {
 		connection->request_ns = walk->now;
+		connection->complete_ns = 0;
 		connection->request_sequence = walk->sequence + walk->at;
 	}
 	if (head->have >= REQUEST_HEAD)
@@ -338,6 +345,7 @@ static __always_inline bool synchronise(struct connection *connection, struct wa
 	    take_head(head, &walk->buffers, 0, SIZE_BYTES)) {
 		connection->expected = head_u32(head, 0);
 		connection->request_ns = walk->now;
+		connection->complete_ns = 0;
 		connection->request_sequence = walk->sequence;
 		if (connection->expected >= MIN_REQUEST && connection->expected <= MAX_REQUEST)
 			return false;
@@ -366,6 +374,21 @@ static __always_inline bool walk_frames(struct connection *connection, struct wa
 	return false;
 }
 
+/* Whether what is still to be read of a request is in the receive buffer: the thread comes for it when it has a CPU. */
+static __always_inline void look_for_rest(struct connection *connection, struct sock *sock, __u64 now)
+{
+	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
+	struct head *head = &connection->request_head;
+	__u32 left = connection->request_left;
+
+	if (connection->complete_ns)
+		return;
+	if (!left && head->have >= SIZE_BYTES)
+		left = head_u32(head, 0) + SIZE_BYTES - head->have;
+	if (left && DIRECT(tcp, rcv_nxt) - DIRECT(tcp, copied_seq) >= left)
+		connection->complete_ns = now;
+}
+
 static __always_inline int bytes_read(struct sock *sock, __s32 bytes)
 {
 	struct connection *connection = connection_of(sock);
@@ -377,6 +400,7 @@ static __always_inline int bytes_read(struct sock *sock, __s32 bytes)
 	/* more of a large request */
 	if (connection->request_left > (__u32)bytes) {
 		connection->request_left -= bytes;
+		look_for_rest(connection, sock, bpf_ktime_get_ns());
 		return 0;
 	}
 	walk.now = bpf_ktime_get_ns();
@@ -389,6 +413,8 @@ static __always_inline int bytes_read(struct sock *sock, __s32 bytes)
 		return 0;
 	if (!walk_frames(connection, &walk, step_requests))
 		lose_requests(connection, &walk);
+	else
+		look_for_rest(connection, sock, walk.now);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #define BROKERSCOPE_ALWAYS_ON_WAITS_H
 
 #include "always_on_state.h"
+#include "open_file.h"
 
 /* A thread whose return nobody saw keeps its slot no longer than this. */
 #define MAX_SLOT_NS 60000000000
@@ -20,6 +21,19 @@ enum wait_place {
 	/* it gave way on its way back to user space: it is in no call any more */
 	WAIT_AT_EXIT,
 };
+
+/* arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h */
+#if defined(__TARGET_ARCH_arm64)
+#define NR_PREAD64 67
+#define NR_SENDFILE 71
+#define NR_FSYNC 82
+#define NR_FDATASYNC 83
+#else
+#define NR_PREAD64 17
+#define NR_SENDFILE 40
+#define NR_FSYNC 74
+#define NR_FDATASYNC 75
+#endif
 
 /*
  * Where uninterruptible sleepers left the CPU, by the last bits of their ids. Taken then: what a thread that returns shows
@@ -34,6 +48,7 @@ struct sleep_place {
 	__s32 call;
 	__u64 argument;
 	__u64 write_call;
+	struct file_call file_call;
 	/* of the stack */
 	__u64 bytes;
 	__u64 stack[WAIT_FRAMES];
@@ -48,6 +63,43 @@ static __always_inline struct sleep_place *sleep_place_of(struct task_struct *ta
 	return bpf_map_lookup_elem(&sleep_places, &slot);
 }
 
+/* The file that the current thread has read, sent or synced, and which of its calls that do so this is. */
+static __always_inline void name_file_call(struct file_call *call, struct task_struct *task,
+					   struct pt_regs *registers)
+{
+	__u32 descriptor = registers->FIRST_ARGUMENT;
+	struct super_block *super;
+	struct inode *inode;
+	struct file *file;
+
+	call->inode = 0;
+	if (!bpf_core_field_exists(struct task_struct, ioac.syscfs))
+		return;
+	switch ((__s32)registers->CALL_NUMBER) {
+	case NR_SENDFILE:
+		descriptor = registers->SECOND_ARGUMENT;
+		call->number = task->ioac.syscr;
+		break;
+	case NR_READ:
+	case NR_PREAD64:
+		call->number = task->ioac.syscr;
+		break;
+	case NR_FSYNC:
+	case NR_FDATASYNC:
+		call->number = task->ioac.syscfs;
+		break;
+	default:
+		return;
+	}
+	file = open_file(descriptor);
+	if (!file)
+		return;
+	inode = TYPED(struct inode, DIRECT(file, f_inode));
+	super = DIRECT(inode, i_sb);
+	call->inode = DIRECT(inode, i_ino);
+	call->device = DIRECT(super, s_dev);
+}
+
 static __noinline int save_place(void *context, struct task_struct *task)
 {
 	struct pt_regs *registers = (void *)bpf_task_pt_regs(task);
@@ -60,6 +112,7 @@ static __noinline int save_place(void *context, struct task_struct *task)
 	place->call = (__s32)registers->CALL_NUMBER;
 	place->argument = registers->FIRST_ARGUMENT;
 	place->write_call = write_call_of(task);
+	name_file_call(&place->file_call, task, registers);
 	bytes = bpf_get_stack(context, place->stack, sizeof(place->stack), 0);
 	place->bytes = bytes > 0 ? bytes : 0;
 	return 0;
@@ -145,11 +198,13 @@ static __noinline int record_sleep(struct task_struct *task, struct interval *of
 	wait->call = -1;
 	wait->argument = 0;
 	wait->write_call = 0;
+	wait->file_call.inode = 0;
 	wait->frames = 0;
 	if (place && place->tid == (__u32)task->pid && place->bytes) {
 		wait->call = place->call;
 		wait->argument = place->argument;
 		wait->write_call = place->write_call;
+		wait->file_call = place->file_call;
 		bpf_probe_read_kernel(wait->stack, sizeof(wait->stack), place->stack);
 		wait->frames = place->bytes / sizeof(wait->stack[0]);
 	} else {

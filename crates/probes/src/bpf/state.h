@@ -8,6 +8,7 @@
 
 #include "events.h"
 #include "kernel.h"
+#include "open_file.h"
 #include "process_ids.h"
 
 const volatile struct settings settings = {};
@@ -369,20 +370,6 @@ static __always_inline void forget_op(__u32 tid)
 
 	if (op)
 		op->phase = PHASE_NONE;
-}
-
-/* NULL where the number is no open file. A racing close makes reads fail or be of another file: harmless. */
-static __always_inline struct file *open_file(__u32 fd)
-{
-	struct task_struct *task = TYPED(struct task_struct, bpf_get_current_task());
-	struct files_struct *open = DIRECT(task, files);
-	struct fdtable *table = DIRECT(open, fdt);
-	struct file **files = DIRECT(table, fd);
-	struct file *file = NULL;
-
-	if (fd < DIRECT(table, max_fds))
-		file = pointer_at(files + fd);
-	return TYPED(struct file, file);
 }
 
 static __always_inline void identify(struct file_key *file, struct inode *found)

@@ -15,7 +15,6 @@
 #include "state.h"
 
 /* include/linux/sched.h */
-#define TASK_INTERRUPTIBLE 0x1
 #define __TASK_STOPPED 0x4
 #define __TASK_TRACED 0x8
 #define TASK_FROZEN 0x8000

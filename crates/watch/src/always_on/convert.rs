@@ -11,12 +11,15 @@ use model::{
     ClockOffset, Event, FileKind, FileOp, FileOpKind, Nanos, OffCpu, Partition, Pid, RequestSource, SocketOp,
     SocketOpKind, Tid, TopicId, TopicPartition,
 };
-use probes::always_on::{Append, Connection, Outcome, Record, Request, SlowRequest, Wait, WaitKind};
+use probes::always_on::{
+    Append, Connection, FileCall, Outcome, Record, Request, SlowRequest, Wait, WaitKind,
+};
 use wire::ApiKey;
 use wire::stream::{self, ResponseBody, ResponseStream, Start, TopicRef};
 
-use super::segments::{SCAN_INTERVAL, Segments};
+use super::segments::{PartitionFile, SCAN_INTERVAL, Segments};
 use crate::devices::Devices;
+use crate::mounts::DeviceNumber;
 use crate::thread_names::NameReader;
 
 /// What records lack: names of threads, files, devices and topics.
@@ -64,6 +67,24 @@ const WRITES: [u32; 5] = [1, 18, 20, 296, 328];
 #[cfg(not(target_arch = "x86_64"))]
 const WRITES: [u32; 5] = [64, 68, 66, 70, 287];
 
+/// Of `read`, `pread64`, `sendfile`, `fsync`, `fdatasync`.
+#[cfg(target_arch = "x86_64")]
+const FILE_CALLS: [(u32, FileOpKind); 5] = [
+    (0, FileOpKind::Read),
+    (17, FileOpKind::Read),
+    (40, FileOpKind::Sendfile),
+    (74, FileOpKind::Fsync),
+    (75, FileOpKind::Fdatasync),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const FILE_CALLS: [(u32, FileOpKind); 5] = [
+    (63, FileOpKind::Read),
+    (67, FileOpKind::Read),
+    (71, FileOpKind::Sendfile),
+    (82, FileOpKind::Fsync),
+    (83, FileOpKind::Fdatasync),
+];
+
 /// The writes in which threads waited: when each first left the CPU and last came back.
 type Calls = HashMap<(Tid, u64), (u64, u64), RandomState>;
 
@@ -101,12 +122,12 @@ impl Names {
         let known = report.slow.iter().chain(report.waiting);
         let mut answers: Vec<Vec<WrittenPartition>> = known.map(|slow| self.answered(slow)).collect();
         let calls = calls(report.records);
-        let mut events = Vec::new();
+        let mut events: Vec<Event> = self.file_calls(report, clock).into_iter().map(Event::from).collect();
         for record in report.records {
             let is_fresh = report.fresh_ns.contains(&record.last_ns());
             match record {
                 Record::Append(append) => {
-                    let Some(op) = self.file_op(append, &calls, &mut answers, clock) else { continue };
+                    let Some(op) = self.append(append, &calls, &mut answers, clock) else { continue };
                     // Delivered before its request was known to be slow, it had no batch.
                     let is_named = op.batch.is_some() && self.nameless.remove(&key(append));
                     if !is_fresh && !is_named {
@@ -137,7 +158,7 @@ impl Names {
 
     /// A write to a segment, from the first moment to the last at which its thread was seen in it. What a slow request wrote is
     /// read back from the segment: the answer's partition and offset say whether the batch is the request's.
-    fn file_op(
+    fn append(
         &mut self,
         append: &Append,
         calls: &Calls,
@@ -145,6 +166,9 @@ impl Names {
         clock: ClockOffset,
     ) -> Option<FileOp> {
         let segment = self.segments.find(append.device, append.inode)?.clone();
+        if segment.kind != FileKind::Log {
+            return None;
+        }
         let may_be = |answered: &&mut WrittenPartition| {
             answered.named.as_ref() == Some(&segment.topic_partition)
                 && append.first_ns <= answered.last_ns
@@ -168,28 +192,65 @@ impl Names {
         if let Some((left, back)) = held {
             (first, last) = (first.min(*left), last.max(*back));
         }
-        Some(FileOp {
-            start: clock.from_monotonic(first),
-            end: clock.from_monotonic(last),
-            op: FileOpKind::Write,
+        let time = (clock.from_monotonic(first), clock.from_monotonic(last));
+        let op = self.file_op(FileOpKind::Write, append.tid, time, (append.device, append.inode, segment));
+        Some(FileOp { bytes: Some(append.length), offset: append.position, batch, ..op })
+    }
+
+    /// An operation on a file, of which no more is known.
+    fn file_op(
+        &mut self,
+        op: FileOpKind,
+        tid: Tid,
+        (start, end): (Nanos, Nanos),
+        (device, inode, file): (DeviceNumber, u64, PartitionFile),
+    ) -> FileOp {
+        FileOp {
+            start,
+            end,
+            op,
             pid: self.pid,
-            tid: append.tid,
-            thread: self.thread(append.tid),
-            bytes: Some(append.length),
+            tid,
+            thread: self.thread(tid),
+            bytes: None,
             errno: None,
             disk_bytes: None,
             readahead_bytes: None,
-            offset: append.position,
-            file: segment.name,
+            offset: 0,
+            file: file.name,
             renamed_to: None,
-            topic_partition: Some(segment.topic_partition),
-            kind: FileKind::Log,
-            device: self.devices.device(append.device),
-            inode: append.inode,
+            topic_partition: Some(file.topic_partition),
+            kind: file.kind,
+            device: self.devices.device(device),
+            inode,
             fs: Arc::default(),
-            batch,
+            batch: None,
             journal_transaction: None,
-        })
+        }
+    }
+
+    /// Reads and syncs of files in which threads waited: from the first time that each left the CPU to the last that it came
+    /// back.
+    fn file_calls(&mut self, report: &Report<'_>, clock: ClockOffset) -> Vec<FileOp> {
+        let mut calls: HashMap<(Tid, FileOpKind, FileCall), (u64, u64), RandomState> = HashMap::default();
+        for record in report.records.iter().filter(|record| report.fresh_ns.contains(&record.last_ns())) {
+            let Record::Wait(Wait {
+                tid, first_ns, last_ns, file_call: Some(file), call: Some(call), ..
+            }) = record
+            else {
+                continue;
+            };
+            let Some((_, op)) = FILE_CALLS.iter().find(|(number, _)| number == call) else { continue };
+            let held = calls.entry((*tid, *op, *file)).or_insert((*first_ns, *last_ns));
+            *held = (held.0.min(*first_ns), held.1.max(*last_ns));
+        }
+        let mut ops = Vec::new();
+        for ((tid, op, FileCall { device, inode, .. }), (first, last)) in calls {
+            let Some(file) = self.segments.find(device, inode).cloned() else { continue };
+            let time = (clock.from_monotonic(first), clock.from_monotonic(last));
+            ops.push(self.file_op(op, tid, time, (device, inode, file)));
+        }
+        ops
     }
 
     /// A thread's full name, or what the kernel calls it; empty of one that is gone.
@@ -233,6 +294,7 @@ impl Names {
         request.max_wait_ms = i32::try_from(slow.max_wait_ms).ok().filter(|ms| *ms > 0);
         request.partitions = answers.into_iter().map(|answered| answered.partition).collect();
         let read = (request.arrival, request.arrival_end);
+        request.arrival_end = clock.from_monotonic(slow.complete_ns);
         let written =
             (request.response.unwrap_or(request.arrival_end), request.end.unwrap_or(request.arrival_end));
         let mut op = |kind, tid, (start, end), sequence: u32, bytes: u32| SocketOp {
@@ -362,6 +424,7 @@ mod tests {
             call: Some(call),
             argument: None,
             write_call: Some(write_call),
+            file_call: None,
             stack: stack.into(),
         })
     }
@@ -408,7 +471,7 @@ mod tests {
             at_entry: false,
         };
         let clock = ClockOffset::from_ns(0);
-        let op = names.file_op(&append, &Calls::default(), &mut [], clock).unwrap();
+        let op = names.append(&append, &Calls::default(), &mut [], clock).unwrap();
         // One that had ended when it began would have to wait for itself.
         assert_eq!((op.start, op.end), (Nanos(4_999), Nanos(5_000)));
         assert_eq!(&*op.thread, fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim_end());

@@ -1,5 +1,5 @@
-//! Segments by the numbers that the kernel records of files, and the batch that a write put into one, read back from it. Only
-//! what is asked for is looked at, and only while a request was slow.
+//! Files of partitions by the numbers that the kernel records of them, and the batch that a write put into a segment, read back
+//! from it. Only what is asked for is looked at, and only while a request was slow.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,19 +20,20 @@ pub(super) const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 /// More files than this are not remembered.
 const MAX_FILES: usize = 1 << 20;
 
-/// The segments in a broker's log dirs.
+/// The files of the partitions in a broker's log dirs.
 pub(super) struct Segments {
     log_dirs: Vec<PathBuf>,
-    files: HashMap<(DeviceNumber, u64), SegmentFile, RandomState>,
+    files: HashMap<(DeviceNumber, u64), PartitionFile, RandomState>,
     scanned: Option<Instant>,
 }
 
-/// A segment.
+/// A partition's file: a segment, an index, a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SegmentFile {
+pub(super) struct PartitionFile {
     path: PathBuf,
     /// Below its log dir.
     pub(super) name: Arc<str>,
+    pub(super) kind: FileKind,
     pub(super) topic_partition: TopicPartition,
 }
 
@@ -41,10 +42,10 @@ impl Segments {
         Self { log_dirs: log_dirs.to_vec(), files: HashMap::default(), scanned: None }
     }
 
-    /// The segment that has this inode now, if one has.
-    pub(super) fn find(&mut self, device: DeviceNumber, inode: u64) -> Option<&SegmentFile> {
+    /// The file that has this inode now, if one has.
+    pub(super) fn find(&mut self, device: DeviceNumber, inode: u64) -> Option<&PartitionFile> {
         let key = (device, inode);
-        let is_there = |file: &SegmentFile| is_same(&file.path, key);
+        let is_there = |file: &PartitionFile| is_same(&file.path, key);
         if !self.files.get(&key).is_some_and(is_there) {
             self.files.remove(&key);
             self.scan();
@@ -64,7 +65,7 @@ impl Segments {
                 let Some(topic_partition) = broker::path::partition_of(name) else { continue };
                 for path in entries(&directory) {
                     if self.files.len() < MAX_FILES
-                        && let Some((key, file)) = segment(path, name, &topic_partition)
+                        && let Some((key, file)) = partition_file(path, name, &topic_partition)
                     {
                         self.files.insert(key, file);
                     }
@@ -75,7 +76,7 @@ impl Segments {
     }
 }
 
-impl SegmentFile {
+impl PartitionFile {
     /// The head of the batch that begins at a write's position, where all of it is there and its CRC is right.
     pub(super) fn batch_at(&self, position: u64, bytes: u64) -> Option<BatchHead> {
         let mut segment = Segment::open(&self.path).ok()?;
@@ -89,17 +90,16 @@ fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// A file of a partition's directory, if it is a segment, with its numbers.
-fn segment(
+/// A file of a partition's directory with its numbers.
+fn partition_file(
     path: PathBuf,
     directory: &str,
     topic_partition: &TopicPartition,
-) -> Option<((DeviceNumber, u64), SegmentFile)> {
+) -> Option<((DeviceNumber, u64), PartitionFile)> {
     let name = format!("{directory}/{}", path.file_name()?.to_str()?);
-    let is_segment = broker::path::classify(&name).0 == FileKind::Log;
-    let found =
-        is_segment.then(|| fs::symlink_metadata(&path).ok()).flatten().filter(fs::Metadata::is_file)?;
-    let file = SegmentFile { path, name: name.into(), topic_partition: topic_partition.clone() };
+    let found = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
+    let kind = broker::path::classify(&name).0;
+    let file = PartitionFile { path, name: name.into(), kind, topic_partition: topic_partition.clone() };
     Some(((number(found.dev()), found.ino()), file))
 }
 
