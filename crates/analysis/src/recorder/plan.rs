@@ -11,6 +11,9 @@ pub const FILE_WRITES: &str = "file-writes";
 /// Requests on listeners that are TLS.
 #[cfg(feature = "live")]
 pub const TLS: &str = "tls-requests";
+/// Waits for Java's locks that the JVM records.
+#[cfg(feature = "live")]
+pub const LOCK_WAITS: &str = "lock-waits";
 /// Reads of files.
 pub const FILE_READS: &str = "file-reads";
 /// How much of what is read comes from the device.

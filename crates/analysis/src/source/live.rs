@@ -21,6 +21,9 @@ use crate::{Error, Stop};
 /// Events taken between two looks at the clock and the signals.
 const MAX_BURST: usize = 1_000;
 
+/// Why such a watch has no lock waits.
+const NO_LOCK_WAITS: &str = "not recorded while always on: Flight Recorder costs the broker too much; --flight-recorder always starts it";
+
 /// What to watch.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
@@ -46,6 +49,17 @@ pub struct LiveOptions {
     pub memory: Memory,
     /// The longest wait for an event.
     pub wait: Duration,
+}
+
+impl LiveOptions {
+    /// When the JVM is to record: a watch that is always on starts that only where the user asked for it.
+    fn flight_recorder(&self) -> Jfr {
+        match self.jvm {
+            None => Jfr::Never,
+            Some(Jfr::Auto) if self.always_on.is_some() => Jfr::Never,
+            Some(jfr) => jfr,
+        }
+    }
 }
 
 /// The broker that was named, or the only one that runs here.
@@ -85,7 +99,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         always_on,
         kernel: true,
         jvm: options.jvm.is_some(),
-        jfr: options.jvm.unwrap_or(Jfr::Never),
+        jfr: options.flight_recorder(),
         memory: options.memory,
     });
     if !watch.sees_anything() {
@@ -99,6 +113,9 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
     }
     if let Some(why) = unread_listeners(broker).filter(|_| options.interface.is_some()) {
         watch.add_missing(plan::TLS, why);
+    }
+    if options.always_on.is_some() && options.flight_recorder() == Jfr::Never {
+        watch.add_missing(plan::LOCK_WAITS, NO_LOCK_WAITS.to_owned());
     }
     for purpose in watch.plan() {
         let (Outcome::Active(how) | Outcome::Missing(how)) = &purpose.outcome;
@@ -293,7 +310,7 @@ impl EventSource for Live {
         let live = Config { file_ops_observed: self.sees_files, ..Config::live(slower_than) };
         let live = if self.options.always_on.is_some() { always_on::with_disorder(live) } else { live };
         // The JVM's flight recorder is later than every other source.
-        if matches!(self.options.jvm, None | Some(Jfr::Never)) { live } else { live.with_jvm() }
+        if self.options.flight_recorder() == Jfr::Never { live } else { live.with_jvm() }
     }
 
     fn plan(&self) -> &Plan {
@@ -324,7 +341,31 @@ fn notes(ended: &WatchSummary) -> Vec<String> {
 mod tests {
     use model::{BrokerChange, BrokerState, Event, Nanos};
 
-    use super::{State, WatchSummary, sync_channel};
+    use super::{Jfr, LiveOptions, State, WatchSummary, sync_channel};
+
+    #[test]
+    fn an_always_on_watch_starts_the_flight_recorder_only_where_it_was_asked_for() {
+        let recorder = |jvm, always_on: Option<i64>| {
+            let options = LiveOptions {
+                pid: None,
+                log_dirs: Vec::new(),
+                interface: None,
+                ports: Vec::new(),
+                always_on: always_on.map(Nanos::from_millis),
+                message_id: None,
+                jvm,
+                min_lock_wait: None,
+                cpu_samples_hz: 0,
+                memory: watch::Memory::default(),
+                wait: std::time::Duration::ZERO,
+            };
+            options.flight_recorder()
+        };
+        assert_eq!(recorder(Some(Jfr::Auto), None), Jfr::Auto);
+        assert_eq!(recorder(Some(Jfr::Auto), Some(100)), Jfr::Never);
+        assert_eq!(recorder(Some(Jfr::Always), Some(100)), Jfr::Always);
+        assert_eq!(recorder(None, Some(100)), Jfr::Never);
+    }
 
     #[test]
     fn a_second_end_keeps_the_last_events() {
