@@ -75,6 +75,12 @@ impl Source for JvmSource {
     const PACE: Pace = Pace::Every(Duration::from_millis(500));
     const SCHED_BATCH: bool = false;
 
+    /// Threads alone are looked for half as often.
+    fn pace(&self) -> Pace {
+        let records = self.session.as_ref().is_some_and(|session| session.recorder.is_some());
+        if records { Self::PACE } else { Pace::Every(Duration::from_secs(1)) }
+    }
+
     /// It becomes the broker's user, which drops more than the others do; where there is no JVM, only this.
     fn drop_capabilities() {
         let _ = crate::privileges::keep_setuid_capabilities();

@@ -22,11 +22,16 @@ pub(crate) trait Source: Send + 'static {
 
     /// Its thread's name.
     const NAME: &'static str;
-    /// When it is polled.
+    /// When it is polled, unless [`Source::pace`] says otherwise.
     const PACE: Pace;
     /// Whether its thread lets the broker's threads go first. Not for one that reads maps of programs by system calls,
     /// during which no program runs on its CPU.
     const SCHED_BATCH: bool = true;
+
+    /// When it is polled now.
+    fn pace(&self) -> Pace {
+        Self::PACE
+    }
 
     /// Drops the capabilities that this source does not need. What cannot be dropped does no harm to the watch.
     fn drop_capabilities() {
@@ -209,7 +214,7 @@ fn poll_until_stopped<S: Source>(source: &mut S, feed: &Feed) -> Result<(), S::E
     let (mut next_poll, mut next_check) = (Instant::now(), Instant::now() + CHECK_INTERVAL);
     loop {
         let stopping = feed.stop.load(Ordering::Relaxed);
-        if let (Pace::Every(interval), false) = (S::PACE, stopping) {
+        if let (Pace::Every(interval), false) = (source.pace(), stopping) {
             let wait = next_poll.saturating_duration_since(Instant::now());
             if !wait.is_zero() {
                 std::thread::park_timeout(wait);
@@ -218,7 +223,7 @@ fn poll_until_stopped<S: Source>(source: &mut S, feed: &Feed) -> Result<(), S::E
             // One that stood still does not hurry afterwards.
             next_poll = (next_poll + interval).max(Instant::now());
         }
-        let timeout = match S::PACE {
+        let timeout = match source.pace() {
             Pace::Blocking(timeout) if !stopping => timeout,
             _ => Duration::ZERO,
         };

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -116,12 +117,28 @@ const MAX_INTERVAL: Duration = Duration::from_secs(300);
 /// More threads than this are not looked at.
 const MAX_THREADS: usize = 8_192;
 
+/// As many threads as before may be others: they are listed again every so many looks.
+const LIST_EVERY: u32 = 10;
+
+/// How many threads a process has, by its `/proc/PID/task`: a directory has a link for each directory in it, and two more.
+pub(crate) fn count_threads(tasks: &Path) -> Option<usize> {
+    usize::try_from(fs::metadata(tasks).ok()?.nlink()).ok()?.checked_sub(2)
+}
+
+/// The threads of a process, by its `/proc/PID/task`.
+pub(crate) fn list_threads(tasks: &Path) -> Vec<Tid> {
+    let tasks = fs::read_dir(tasks).into_iter().flatten().flatten().take(MAX_THREADS);
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// The threads of a process.
 pub(crate) struct ThreadList {
     tasks: PathBuf,
     threads: HashMap<Tid, Thread>,
     asked: Option<Instant>,
     pause: Duration,
+    /// Looks since the threads were listed.
+    looks: u32,
 }
 
 struct Thread {
@@ -139,20 +156,30 @@ impl ThreadList {
 
     fn at(proc: &Path, pid: Pid) -> Self {
         let tasks = proc.join(format!("{pid}/task"));
-        Self { tasks, threads: HashMap::new(), asked: None, pause: MIN_INTERVAL }
+        Self { tasks, threads: HashMap::new(), asked: None, pause: MIN_INTERVAL, looks: 0 }
     }
 
     /// Looks which threads have come and gone. Whether full names went with them.
     pub(crate) fn refresh(&mut self) -> bool {
+        self.looks += 1;
+        if self.looks < LIST_EVERY && self.is_settled() {
+            return false;
+        }
+        self.looks = 0;
         let mut before = std::mem::take(&mut self.threads);
         let named = before.values().filter(|thread| thread.full.is_some()).count();
-        let tasks = fs::read_dir(&self.tasks).into_iter().flatten().flatten().take(MAX_THREADS);
-        for tid in tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()) {
+        for tid in list_threads(&self.tasks) {
             if let Some(thread) = self.seen(tid, before.remove(&tid)) {
                 self.threads.insert(tid, thread);
             }
         }
         self.threads.values().filter(|thread| thread.full.is_some()).count() < named
+    }
+
+    /// Whether there are as many threads as before, and all of them have their names.
+    fn is_settled(&self) -> bool {
+        self.threads.values().all(|thread| thread.readings >= YOUNG_READINGS)
+            && count_threads(&self.tasks) == Some(self.threads.len())
     }
 
     fn seen(&self, tid: Tid, before: Option<Thread>) -> Option<Thread> {
@@ -236,7 +263,7 @@ mod thread_list_tests {
     use std::path::Path;
     use std::time::Instant;
 
-    use super::{MAX_INTERVAL, MIN_INTERVAL, ThreadList};
+    use super::{LIST_EVERY, MAX_INTERVAL, MIN_INTERVAL, ThreadList, count_threads, list_threads};
     use jvm::threads::Names;
     use model::Tid;
 
@@ -307,5 +334,26 @@ mod thread_list_tests {
         start(proc.path(), 11, "kafka-scheduler");
         list.refresh();
         assert!(list.wants_names(began + MIN_INTERVAL) && list.table().is_empty());
+    }
+    #[test]
+    fn a_thread_that_takes_the_place_of_another_is_noticed_after_some_looks() {
+        let proc = tempfile::tempdir().unwrap();
+        let mut list = ThreadList::at(proc.path(), 1);
+        start(proc.path(), 11, "GC Thread#0");
+        (0..5).for_each(|_| _ = list.refresh());
+        end(proc.path(), 11);
+        start(proc.path(), 12, "data-plane-kafk");
+        (0..LIST_EVERY).for_each(|_| _ = list.refresh());
+        assert!(list.wants_names(Instant::now()));
+    }
+
+    #[test]
+    fn the_kernel_counts_the_threads_of_a_process_as_links() {
+        let other = std::thread::spawn(std::thread::park);
+        let tasks = Path::new("/proc/self/task");
+        // Other tests begin and end threads.
+        assert!((0..1_000).any(|_| count_threads(tasks) == Some(list_threads(tasks).len())));
+        other.thread().unpark();
+        other.join().unwrap();
     }
 }
