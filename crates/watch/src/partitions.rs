@@ -20,6 +20,8 @@ pub(crate) struct PartitionSource {
     pub(crate) log_dirs: Vec<PathBuf>,
     /// What is known and was not handed on yet.
     pub(crate) waiting: Vec<(TopicPartition, u32)>,
+    /// Between two looks: the log grows twice a second, and hardly ever by what is looked for.
+    pub(crate) interval: Duration,
 }
 
 impl Source for PartitionSource {
@@ -27,6 +29,10 @@ impl Source for PartitionSource {
 
     const NAME: &'static str = "partitions";
     const PACE: Pace = Pace::Every(Duration::from_secs(1));
+
+    fn pace(&self) -> Pace {
+        if self.waiting.is_empty() { Pace::Every(self.interval) } else { Self::PACE }
+    }
 
     fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Infallible> {
         if let Some(broker) = feed.current.get() {

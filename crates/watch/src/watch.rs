@@ -325,8 +325,11 @@ impl Watch {
                        client asks for metadata, a wait for followers whose fetches are not seen stays unobserved";
             return self.add(REPLICAS, Outcome::Missing(why.to_owned()));
         }
-        if self.run(REPLICAS, PartitionSource { log, log_dirs, waiting: Vec::new() }) {
-            self.active(REPLICAS, "__cluster_metadata-0 in the log dirs, once a second".to_owned());
+        // Verdicts of a watch that is always on are ten seconds late.
+        let seconds = if options.always_on.is_some() { 5 } else { 1 };
+        let interval = Duration::from_secs(seconds);
+        if self.run(REPLICAS, PartitionSource { log, log_dirs, waiting: Vec::new(), interval }) {
+            self.active(REPLICAS, format!("__cluster_metadata-0 in the log dirs, every {seconds} s"));
         }
     }
 
