@@ -1,6 +1,7 @@
 //! Whether the process that is watched still runs. Does not wait for it.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 /// A process, known again by the time it started at: its id may be given to another.
@@ -8,6 +9,8 @@ use std::path::PathBuf;
 pub struct Process {
     dir: PathBuf,
     started: Option<String>,
+    /// Its `statm`, which stays this process's when its id is given to another.
+    memory: Option<File>,
 }
 
 impl Process {
@@ -15,15 +18,26 @@ impl Process {
     pub fn of(pid: u32) -> Self {
         let dir = PathBuf::from(format!("/proc/{pid}"));
         let started = stat(&dir).map(|stat| stat.started);
-        Self { dir, started }
+        Self { memory: File::open(dir.join("statm")).ok(), dir, started }
     }
 
     /// Whether it has ended since. Where that cannot be told, it has not.
     pub fn is_gone(&self) -> bool {
+        if self.has_memory() {
+            return false;
+        }
         match stat(&self.dir) {
             Some(now) => self.started.as_ref().is_some_and(|then| *then != now.started) || self.is_dead(&now),
             None => !self.dir.exists(),
         }
+    }
+
+    /// Whether it surely runs, for a tenth of what `stat` takes: that adds up all threads. Without memory it is dead, or is
+    /// about to be.
+    fn has_memory(&self) -> bool {
+        let mut pages = [b'0'];
+        let read = self.memory.as_ref().and_then(|file| file.read_at(&mut pages, 0).ok());
+        read == Some(1) && pages != [b'0']
     }
 
     /// A dead process stays in the table until its parent has asked after it. So does a first thread that
@@ -61,7 +75,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         let process = Process::of(child.id());
         assert!(!process.is_gone());
-        let another = Process { started: Some("0".to_owned()), ..Process::of(child.id()) };
+        let another = Process { started: Some("0".to_owned()), memory: None, ..Process::of(child.id()) };
         assert!(another.is_gone());
         child.kill().unwrap();
         // Dead, and nobody has asked after it: `wait` would take it out of the table.
