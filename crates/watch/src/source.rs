@@ -121,7 +121,7 @@ pub(crate) struct Feed {
 impl Feed {
     /// The time on the recording's clock.
     pub(crate) fn now(&self) -> Nanos {
-        self.clock.from_monotonic(crate::now().monotonic_ns)
+        self.clock.from_monotonic(crate::clock::monotonic_ns())
     }
 }
 

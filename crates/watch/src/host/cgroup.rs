@@ -108,13 +108,13 @@ impl Cgroup {
     }
 
     /// What the group and those above it may do on devices: the least of each limit. Devices without limits are not in it.
-    pub(super) fn io_limits(&self) -> IoLimits {
+    pub(super) fn io_limits(&self, kernel: &Kernel) -> IoLimits {
         let mut limits = IoLimits::new();
         let mut hold = |metric, (device, limit): (DeviceNumber, u64)| {
             let least = limits.entry((device, metric)).or_insert(limit);
             *least = limit.min(*least);
         };
-        let read = |dir: &Path, file: &str| text::read(&dir.join(file)).unwrap_or_default();
+        let read = |dir: &Path, file: &str| kernel.text(&dir.join(file)).unwrap_or_default();
         // Once a second: of the version that has the controller only.
         if let Some(dir) = &self.block_io {
             for (dir, (metric, _, file)) in
@@ -134,20 +134,19 @@ impl Cgroup {
         limits
     }
 
-    pub(super) fn sample(&self, figures: &mut Figures, moment: &mut Moment<'_>) {
-        metrics::sample(HostScope::Cgroup, &self.name, figures, moment, &|file| self.file(file));
+    pub(super) fn sample(&self, kernel: &Kernel, figures: &mut Figures, moment: &mut Moment<'_>) {
+        metrics::sample(HostScope::Cgroup, &self.name, figures, moment, &|file| self.read(kernel, file));
     }
 
-    /// Of version 1 where the controller is of that.
-    fn file(&self, name: &str) -> Option<PathBuf> {
+    /// A file of version 1 where the controller is of that.
+    fn read(&self, kernel: &Kernel, name: &str) -> Option<Vec<u8>> {
         let of_controller = match name.split('.').next()? {
             "cpu" => self.cpu.as_ref(),
             "memory" => self.memory.as_ref(),
             "blkio" => self.block_io.as_ref(),
             _ => None,
         };
-        let dirs = of_controller.into_iter().chain(&self.unified);
-        dirs.map(|dir| dir.join(name)).find(|path| path.exists())
+        of_controller.into_iter().chain(&self.unified).find_map(|dir| kernel.bytes(&dir.join(name)))
     }
 }
 
@@ -250,7 +249,7 @@ mod tests {
             fixture.file(name, text);
         }
         let v2 = Cgroup { unified: Some(fixture.path("v2/pod/kafka")), ..Cgroup::default() };
-        let found: Vec<_> = v2.io_limits().into_iter().collect();
+        let found: Vec<_> = v2.io_limits(&fixture.kernel()).into_iter().collect();
         let expected = [
             (((8, 0), "read_limit_bytes_per_second"), 4096),
             (((8, 0), "write_limit_bytes_per_second"), 7000),
@@ -259,7 +258,7 @@ mod tests {
         ];
         assert_eq!(found, expected);
         let v1 = Cgroup { block_io: Some(fixture.path("v1/kafka")), ..Cgroup::default() };
-        let found: Vec<_> = v1.io_limits().into_iter().collect();
+        let found: Vec<_> = v1.io_limits(&fixture.kernel()).into_iter().collect();
         let expected =
             [(((7, 0), "read_limit_bytes_per_second"), 8192), (((7, 0), "write_limit_per_second"), 30)];
         assert_eq!(found, expected);

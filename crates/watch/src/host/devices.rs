@@ -96,7 +96,7 @@ pub(super) fn sample(
     figures: &mut Figures,
     at: Nanos,
 ) {
-    let Some(table) = text::read(&kernel.proc.join("diskstats")) else { return };
+    let Some(table) = kernel.text(&kernel.proc.join("diskstats")) else { return };
     for disk in table.lines().filter_map(Disk::parse).filter(|disk| wanted.contains(&disk.number)) {
         let mut field = |number: &str| Some(Counter { value: disk.field(number.parse().ok()?)?, at });
         let mut figure = figures.of(HostScope::Device, disk.name);
@@ -122,7 +122,7 @@ struct Disk<'t> {
 
 impl<'t> Disk<'t> {
     fn parse(line: &'t str) -> Option<Self> {
-        let mut words = line.split_whitespace();
+        let mut words = line.split_ascii_whitespace();
         let number = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let name = words.next()?;
         let fields = words.map_while(|word| word.parse().ok()).collect();

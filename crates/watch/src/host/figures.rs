@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ahash::RandomState;
 use model::{Event, HostSample, HostScope, Nanos};
 
 use super::metrics::{METRICS, Metric, Read};
@@ -14,9 +15,9 @@ pub(super) struct Figures {
     before: Option<Nanos>,
     begun: Nanos,
     /// Counters then and now: what is not read again is forgotten.
-    then: HashMap<Key, Counter>,
-    stand: HashMap<Key, Counter>,
-    names: HashMap<Box<str>, Arc<str>>,
+    then: HashMap<Key, Counter, RandomState>,
+    stand: HashMap<Key, Counter, RandomState>,
+    names: HashMap<Box<str>, Arc<str>, RandomState>,
     /// Of this reading.
     pub(super) samples: Vec<Event>,
 }

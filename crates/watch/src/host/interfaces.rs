@@ -37,14 +37,14 @@ struct Counters<'t> {
 
 impl Interfaces {
     pub(super) fn sample(&mut self, kernel: &Kernel, pid: u32, figures: &mut Figures, at: Nanos) {
-        let Some(table) = text::read(&kernel.of_process(pid, "net/dev")) else { return };
+        let Some(table) = kernel.text(&kernel.of_process(pid, "net/dev")) else { return };
         let fresh = self.readings % LINK_EVERY == 0;
         self.readings += 1;
-        let sysfs = sysfs(kernel, pid);
         let mut seen = HashMap::new();
         for counted in table.lines().filter_map(Counters::parse).take(MAX_INTERFACES) {
             let known = self.links.remove(counted.name);
-            let read = || sysfs.as_deref().map(|sysfs| Link::read(sysfs, counted.name)).unwrap_or_default();
+            let read =
+                || sysfs(kernel, pid).map(|sysfs| Link::read(&sysfs, counted.name)).unwrap_or_default();
             let mut link = known.filter(|_| !fresh).unwrap_or_else(read);
             let moved = known.is_none_or(|known| known.packets != counted.packets());
             link.packets = counted.packets();
@@ -94,7 +94,8 @@ impl Link {
 impl<'t> Counters<'t> {
     fn parse(line: &'t str) -> Option<Self> {
         let (name, counters) = line.split_once(':')?;
-        let fields: Vec<u64> = counters.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        let fields: Vec<u64> =
+            counters.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
         (fields.len() >= 12).then(|| Self { name: name.trim(), fields })
     }
 

@@ -6,7 +6,6 @@
 //! absent where nothing did. A figure whose source is missing on a kernel is absent too.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 use model::HostScope;
 use model::HostScope::{Cgroup, Device, Host, Interface, Process, Threads};
@@ -181,31 +180,29 @@ pub const METRICS: &[Metric] = &[
     metric(Host, "tcp_connection_count", Value, &[("PID/net/snmp Tcp: CurrEstab", 1.0)], "connections established"),
 ];
 
-/// Adds the figures of a scope that stand in text files, which `find` finds.
+/// Adds the figures of a scope that stand in files, which `read` reads.
 pub(super) fn sample(
     scope: HostScope,
     name: &str,
     figures: &mut Figures,
     moment: &mut Moment<'_>,
-    find: &dyn Fn(&str) -> Option<PathBuf>,
+    read: &dyn Fn(&str) -> Option<Vec<u8>>,
 ) {
     let mut texts = HashMap::new();
     let mut field = |source: &'static str| {
         let (file, key) = source.split_once(' ').unwrap_or((source, ""));
         if file == "self/auxv" {
-            return Some(Counter { value: page_bytes(&find(file)?)?, at: moment() });
+            return Some(Counter { value: page_bytes(&read(file)?)?, at: moment() });
         }
-        let (at, text) =
-            texts.entry(file).or_insert_with(|| (moment(), find(file).and_then(|file| text::read(&file))));
+        let (at, text) = texts.entry(file).or_insert_with(|| (moment(), read(file).map(text::of)));
         Some(Counter { value: parse_field(file, text.as_deref()?, key)?, at: *at })
     };
     figures.of(scope, name).sample(&mut field);
 }
 
 /// The size of a page, from the pairs of words that the kernel hands to every program (getauxval(3)).
-fn page_bytes(vector: &Path) -> Option<u64> {
+fn page_bytes(vector: &[u8]) -> Option<u64> {
     const AT_PAGESZ: u64 = 6;
-    let vector = std::fs::read(vector).ok()?;
     let words = vector.chunks_exact(8).filter_map(|word| Some(u64::from_ne_bytes(word.try_into().ok()?)));
     let words: Vec<u64> = words.collect();
     words.chunks_exact(2).find(|pair| pair.first() == Some(&AT_PAGESZ))?.get(1).copied()
@@ -236,7 +233,7 @@ fn processors(stat: &str, key: &str) -> Option<u64> {
         return Some(stat.lines().filter(is_one).count() as u64).filter(|&count| count > 0);
     }
     let sums = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let sum = |column: &str| sums.split_whitespace().nth(column.parse().ok()?)?.parse().ok();
+    let sum = |column: &str| sums.split_ascii_whitespace().nth(column.parse().ok()?)?.parse().ok();
     key.split('+').try_fold(0u64, |all, column| Some(all.saturating_add(sum(column)?)))
 }
 

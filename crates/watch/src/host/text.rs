@@ -1,24 +1,72 @@
 //! Small text files of `/proc`, `/sys` and cgroups: read bounded, taken apart leniently. A file that is missing
 //! or says something else is an absent figure.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use ahash::RandomState;
+
 /// Where the kernel shows itself: another place in tests.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Kernel {
     pub(super) proc: PathBuf,
     pub(super) sys: PathBuf,
+    /// What is read every second: to open such a file takes two or three times as long as to read it. None of those that
+    /// are not there.
+    open: RefCell<HashMap<PathBuf, Option<File>, RandomState>>,
 }
+
+/// Files that stay open, or are known not to be there. Each open one takes a descriptor, and a page of the kernel's memory.
+const MAX_KNOWN_FILES: usize = 128;
 
 impl Default for Kernel {
     fn default() -> Self {
-        Self { proc: "/proc".into(), sys: "/sys".into() }
+        Self::at("/proc".into(), "/sys".into())
     }
 }
 
 impl Kernel {
+    pub(super) fn at(proc: PathBuf, sys: PathBuf) -> Self {
+        Self { proc, sys, open: RefCell::default() }
+    }
+
+    /// The text of a file that is read again and again, as it is now, or none.
+    pub(super) fn text(&self, path: &Path) -> Option<String> {
+        self.bytes(path).map(of)
+    }
+
+    /// The same, where it need not be text.
+    pub(super) fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
+        let mut open = self.open.borrow_mut();
+        if let Some(known) = open.get(path) {
+            match known.as_ref().map(read_again) {
+                Some(Err(_)) => {}
+                read => return read.and_then(Result::ok),
+            }
+        }
+        // What it was about may be gone, and something else in its place.
+        open.remove(path);
+        let file = match File::open(path) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(_) => return None,
+        };
+        let bytes = file.as_ref().and_then(|file| read_again(file).ok());
+        if open.len() < MAX_KNOWN_FILES {
+            open.insert(path.to_owned(), file);
+        }
+        bytes
+    }
+
+    /// Closes all files, and looks again for those that were not there.
+    pub(super) fn close(&self) {
+        self.open.borrow_mut().clear();
+    }
+
     /// A file below `/proc`; `PID` in its name is a process, if there is one.
     pub(super) fn file(&self, name: &str, pid: Option<u32>) -> Option<PathBuf> {
         match name.strip_prefix("PID/") {
@@ -35,12 +83,34 @@ impl Kernel {
 
 /// `/proc/diskstats` of a thousand devices is a tenth of this.
 const MAX_BYTES: u64 = 1 << 20;
+/// Read at once; most files have less.
+const CHUNK_BYTES: usize = 8 << 10;
 
 /// The text of a file, or none.
 pub(super) fn read(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some(of(bytes))
+}
+
+/// The text that these bytes are.
+pub(super) fn of(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// What a file has now, from its beginning.
+fn read_again(file: &File) -> io::Result<Vec<u8>> {
+    let (mut bytes, mut length) = (Vec::new(), 0);
+    loop {
+        bytes.resize(length + CHUNK_BYTES, 0);
+        let read = file.read_at(bytes.get_mut(length..).unwrap_or_default(), length as u64)?;
+        length += read;
+        // The kernel hands out long files piece by piece: only nothing is the end.
+        if read == 0 || length as u64 >= MAX_BYTES {
+            bytes.truncate(length);
+            return Ok(bytes);
+        }
+    }
 }
 
 /// The number that is all of a file.
@@ -53,14 +123,14 @@ pub(super) fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(key)?;
         let value = rest.strip_prefix([':', ' ', '=', '\t'])?;
-        value.split_whitespace().next()?.parse().ok()
+        value.split_ascii_whitespace().next()?.parse().ok()
     })
 }
 
 /// A field of `/proc/PID/stat` by its number in `proc_pid_stat(5)`. The name may hold blanks and parentheses itself; the first
 /// field behind it is 3.
 pub(super) fn process_stat(line: &str, number: usize) -> Option<&str> {
-    line.rsplit_once(')')?.1.split_whitespace().nth(number.checked_sub(3)?)
+    line.rsplit_once(')')?.1.split_ascii_whitespace().nth(number.checked_sub(3)?)
 }
 
 /// `Tcp: InSegs`: the kernel writes a line of names and a line of numbers, both begun by the protocol (net/ipv4/proc.c).
@@ -68,8 +138,8 @@ pub(super) fn counter(text: &str, key: &str) -> Option<u64> {
     let (protocol, name) = key.split_once(' ')?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
     let (names, numbers) = (lines.next()?, lines.next()?);
-    let at = names.split_whitespace().position(|candidate| candidate == name)?;
-    numbers.split_whitespace().nth(at)?.parse().ok()
+    let at = names.split_ascii_whitespace().position(|candidate| candidate == name)?;
+    numbers.split_ascii_whitespace().nth(at)?.parse().ok()
 }
 
 /// The same of `/proc/meminfo` and `/proc/PID/status`, whose `kB` are of 1024 bytes.
@@ -79,7 +149,26 @@ pub(super) fn keyed_kib(text: &str, key: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::keyed;
+    use std::fs;
+
+    use super::{CHUNK_BYTES, keyed};
+    use crate::host::tests::fixture::Fixture;
+
+    #[test]
+    fn a_file_that_stays_open_has_what_it_has_now() {
+        let (fixture, path) = (Fixture::new("open-files"), "proc/stat");
+        let kernel = fixture.kernel();
+        assert_eq!(kernel.text(&fixture.path(path)), None);
+        kernel.close();
+        let long = "0123456789".repeat(CHUNK_BYTES / 5);
+        for text in ["cpu 1", &long, "cpu 2", ""] {
+            fixture.file(path, text);
+            assert_eq!(kernel.text(&fixture.path(path)).as_deref(), Some(text));
+        }
+        fs::remove_file(fixture.path(path)).unwrap();
+        kernel.close();
+        assert_eq!(kernel.text(&fixture.path(path)), None);
+    }
 
     #[test]
     fn keys_are_whole_words_and_what_is_no_number_is_absent() {

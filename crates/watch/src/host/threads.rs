@@ -2,8 +2,9 @@
 //! request handlers, network threads and acceptors of the data plane share theirs (`data-plane-kafk`) and are one role.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
-use std::path::Path;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 
 use jvm::Role;
 use model::{HostScope, Nanos};
@@ -11,13 +12,17 @@ use model::{HostScope, Nanos};
 use super::Moment;
 use super::figures::{Figures, seconds};
 use super::text::{self, Kernel};
-use crate::thread_names::NameReader;
+use crate::thread_names::{NameReader, count_threads, list_threads};
 
-/// More threads than this are not looked at: a broker has one or two hundred.
-const MAX_THREADS: usize = 8_192;
 /// A thread is started first and named then: its name is read again at its second and third reading, and now
 /// and again afterwards. In readings.
 const NAME_EVERY: u32 = 60;
+
+/// Threads whose files stay open: to open such a file takes three times as long as to read it. Each takes a descriptor, of
+/// which a process has 1,024 and the probes take some hundred, and a page of the kernel's memory.
+const MAX_OPEN_FILES: usize = 256;
+/// A line of `schedstat`: three numbers.
+const MAX_LINE_BYTES: usize = 64;
 
 /// The threads as they were at the last reading.
 pub(super) struct Threads {
@@ -28,12 +33,13 @@ pub(super) struct Threads {
     read: Option<Nanos>,
 }
 
-#[derive(Clone, Copy)]
 struct Known {
     role: &'static str,
     readings: u32,
     times: Times,
     at: Nanos,
+    /// Its `schedstat`, where that stays open.
+    file: Option<File>,
 }
 
 /// `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst): nanoseconds on a processor and waiting for one, and
@@ -63,48 +69,88 @@ impl Threads {
         figures: &mut Figures,
         moment: &mut Moment<'_>,
     ) {
-        let first = std::mem::replace(&mut self.pid, pid) != pid;
-        let since = self.read.filter(|_| !first);
-        let before = std::mem::take(&mut self.known);
-        let mut roles: BTreeMap<&'static str, Done> = BTreeMap::new();
-        let tasks = fs::read_dir(kernel.of_process(pid, "task")).into_iter().flatten().flatten();
-        let mut path = kernel.of_process(pid, "task");
-        for task in tasks.take(MAX_THREADS) {
-            let name = task.file_name();
-            let Some(tid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-            path.push(&name);
-            let role = self.names.of(tid).map(|name| Role::of(name).as_str());
-            let before = before.get(&tid).filter(|_| !first);
-            let thread = Known::read(&path, role, before, moment());
-            path.pop();
-            let Some(thread) = thread else { continue };
-            let role = roles.entry(thread.role).or_default();
-            role.threads += 1;
-            role.add(&thread, before, since);
-            self.known.insert(tid, thread);
+        if std::mem::replace(&mut self.pid, pid) != pid {
+            (self.known, self.read) = (HashMap::new(), None);
+        }
+        let directory = kernel.of_process(pid, "task");
+        let mut before = std::mem::take(&mut self.known);
+        let is_same = count_threads(&directory) == Some(before.len());
+        let tids = if is_same { before.keys().copied().collect() } else { list_threads(&directory) };
+        let mut roles = BTreeMap::new();
+        let listed = tids.len();
+        self.read_all(&directory, tids, &mut before, &mut roles, moment);
+        if is_same && self.known.len() < listed {
+            // As many have begun as have ended.
+            let begun =
+                list_threads(&directory).into_iter().filter(|tid| !self.known.contains_key(tid)).collect();
+            self.read_all(&directory, begun, &mut before, &mut roles, moment);
         }
         let at = moment();
-        self.read = Some(at);
+        let since = self.read.replace(at);
         for (name, role) in roles {
             role.sample(name, since, at, figures);
+        }
+    }
+
+    /// Reads these threads, each beside itself at the reading before.
+    fn read_all(
+        &mut self,
+        directory: &Path,
+        tids: Vec<u32>,
+        before: &mut HashMap<u32, Known>,
+        roles: &mut BTreeMap<&'static str, Done>,
+        moment: &mut Moment<'_>,
+    ) {
+        for tid in tids {
+            let role = self.names.of(tid).map(|name| Role::of(name).as_str());
+            let mut before = before.remove(&tid);
+            let file = before.as_mut().and_then(|before| before.file.take());
+            let at = moment();
+            let thread = Known::read(&Thread { directory, tid }, role, before.as_ref(), (file, at));
+            let Some(mut thread) = thread else { continue };
+            let done = roles.entry(thread.role).or_default();
+            done.threads += 1;
+            done.add(&thread, before.as_ref(), self.read);
+            thread.file.take_if(|_| self.known.len() >= MAX_OPEN_FILES);
+            self.known.insert(tid, thread);
         }
     }
 }
 
 impl Known {
-    /// The thread at this time.
-    fn read(dir: &Path, role: Option<&'static str>, before: Option<&Self>, at: Nanos) -> Option<Self> {
-        let times = parse(&text::read(&dir.join("schedstat"))?)?;
+    /// The thread at this time, by its file if that is open.
+    fn read(
+        thread: &Thread<'_>,
+        role: Option<&'static str>,
+        before: Option<&Self>,
+        (file, at): (Option<File>, Nanos),
+    ) -> Option<Self> {
+        let file = file.or_else(|| File::open(thread.path("schedstat")).ok())?;
+        let mut line = [0; MAX_LINE_BYTES];
+        let length = file.read_at(&mut line, 0).ok()?;
+        let times = parse(std::str::from_utf8(line.get(..length)?).ok()?)?;
         let readings = before.map_or(0, |before| before.readings.saturating_add(1));
         let known = before.filter(|_| readings > 2 && readings % NAME_EVERY != 0).map(|before| before.role);
-        let comm = || text::read(&dir.join("comm")).map(|comm| Role::of(comm.trim_end()).as_str());
+        let comm = || text::read(&thread.path("comm")).map(|comm| Role::of(comm.trim_end()).as_str());
         let role = role.or(known).or_else(comm)?;
-        Some(Self { role, readings, times, at })
+        Some(Self { role, readings, times, at, file: Some(file) })
+    }
+}
+
+/// A thread in `/proc/PID/task`.
+struct Thread<'d> {
+    directory: &'d Path,
+    tid: u32,
+}
+
+impl Thread<'_> {
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{}/{name}", self.tid))
     }
 }
 
 fn parse(text: &str) -> Option<Times> {
-    let mut words = text.split_whitespace().map_while(|word| word.parse().ok());
+    let mut words = text.split_ascii_whitespace().map_while(|word| word.parse().ok());
     Some([words.next()?, words.next()?, words.next()?])
 }
 
@@ -131,5 +177,54 @@ impl Done {
             figure.holds("switches_per_second", (since, at), switches);
         }
         figure.holds("thread_count", (since.unwrap_or(at), at), f64::from(self.threads));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::Threads;
+    use crate::host::figures::Figures;
+    use crate::host::tests::fixture::Fixture;
+    use crate::thread_names::ThreadNames;
+    use model::{Event, Nanos};
+
+    fn begin(fixture: &Fixture, tid: u32, ran_ms: u64) {
+        fixture.file(&format!("proc/7/task/{tid}/comm"), "kafka-scheduler\n");
+        fixture
+            .file(&format!("proc/7/task/{tid}/schedstat"), &format!("{} 0 {ran_ms}\n", ran_ms * 1_000_000));
+    }
+
+    /// Switches a second and threads, of all threads.
+    fn sample(threads: &mut Threads, fixture: &Fixture, second: i64) -> (Option<f64>, Option<f64>) {
+        let (now, mut figures) = (Nanos(second * 1_000_000_000), Figures::default());
+        threads.sample(&fixture.kernel(), 7, &mut figures, &mut || now);
+        let value = |name: &str| {
+            figures.samples.iter().find_map(|event| match event {
+                Event::HostSample(sample) if &*sample.metric == name => Some(sample.value),
+                _ => None,
+            })
+        };
+        (value("switches_per_second"), value("thread_count"))
+    }
+
+    #[test]
+    fn threads_that_begin_and_end_are_noticed() {
+        let (fixture, names) = (Fixture::new("threads"), ThreadNames::default());
+        let mut threads = Threads::of(names.reader());
+        (8..11).for_each(|tid| begin(&fixture, tid, 10));
+        assert_eq!(sample(&mut threads, &fixture, 1), (None, Some(3.0)));
+        begin(&fixture, 8, 15);
+        begin(&fixture, 11, 40);
+        assert_eq!(sample(&mut threads, &fixture, 2), (Some(45.0), Some(4.0)));
+        // One begins as another ends: as many as before. A file of the kernel cannot be read once its thread has ended.
+        begin(&fixture, 9, 0);
+        fixture.file("proc/7/task/9/schedstat", "");
+        fs::remove_dir_all(fixture.path("proc/7/task/9")).unwrap();
+        begin(&fixture, 12, 7);
+        assert_eq!(sample(&mut threads, &fixture, 3), (Some(7.0), Some(4.0)));
+        fs::remove_dir_all(fixture.path("proc/7/task/12")).unwrap();
+        assert_eq!(sample(&mut threads, &fixture, 4), (Some(0.0), Some(3.0)));
     }
 }

@@ -32,7 +32,7 @@ impl Fixture {
     }
 
     pub(in crate::host) fn kernel(&self) -> Kernel {
-        Kernel { proc: self.path("proc"), sys: self.path("sys") }
+        Kernel::at(self.path("proc"), self.path("sys"))
     }
 }
 
