@@ -72,7 +72,7 @@ pub struct Plan {
     pub hz: Option<u32>,
     facts: Box<Facts>,
     /// Only what [`Purpose::is_rare`].
-    is_limited: bool,
+    pub(crate) is_rare: bool,
 }
 
 impl Plan {
@@ -82,13 +82,13 @@ impl Plan {
         for purpose in Purpose::ALL {
             hooks.push(Hook::choose(purpose, facts, &hooks));
         }
-        Self { hooks, hz: facts.hz, facts: Box::new(facts.clone()), is_limited: false }
+        Self { hooks, hz: facts.hz, facts: Box::new(facts.clone()), is_rare: false }
     }
 
     /// The same for a watch that is always on: what is rare is hooked, and neither system calls nor switches nor wake-ups.
     pub fn choose_rare(facts: &Facts) -> Self {
         let mut plan = Self::choose(facts);
-        plan.is_limited = true;
+        plan.is_rare = true;
         for hook in plan.hooks.iter_mut().filter(|hook| !hook.is_rare()) {
             let why = "not watched while always on: it costs the broker too much".to_owned();
             *hook = Hook::missing(hook.purpose, hook.mechanism, State::Missing { why, remedy: None });
@@ -100,7 +100,7 @@ impl Plan {
     pub(crate) fn without(&self, program: &str, why: &str) -> Self {
         let mut facts = self.facts.clone();
         facts.refused.insert(program.to_owned(), why.to_owned());
-        if self.is_limited { Self::choose_rare(&facts) } else { Self::choose(&facts) }
+        if self.is_rare { Self::choose_rare(&facts) } else { Self::choose(&facts) }
     }
 
     /// Whether what serves this purpose will be used.

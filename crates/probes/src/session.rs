@@ -31,6 +31,9 @@ use procfs::KernelThreads;
 
 /// The longest wait, and so the delay with which events arrive.
 const MAX_WAIT: Duration = Duration::from_millis(200);
+/// Of rare events: what is read after some of them comes so much later. Thousands of block requests wake the reader twice a
+/// second, and fill less than half of a ring of 4 MiB until then.
+const REST_AFTER_RARE: Duration = Duration::from_millis(500);
 /// Batches in one poll, so that a reader slower than its writers still returns to its caller.
 const MAX_BATCHES: usize = 2_048;
 
@@ -71,6 +74,8 @@ pub struct Probes {
     object: Object,
     decoder: Decoder,
     undecodable: u64,
+    /// Whether the last poll found rare events.
+    had_rare: bool,
     /// The ring is filling up when it holds this much: more than what makes the programs wake the reader, which is what a load
     /// has it hold each time.
     urgent_bytes: usize,
@@ -121,6 +126,7 @@ impl Probes {
             object,
             decoder,
             undecodable: 0,
+            had_rare: false,
             urgent_bytes: options.ring_bytes as usize / 2,
             kernel_threads,
             _measuring: measuring,
@@ -135,11 +141,13 @@ impl Probes {
 
     /// Waits until the ring buffer fills up, 200 ms have passed or the timeout has, then delivers what is
     /// there: in the order in which the kernel finished the events, roughly by their end. The programs do not wake the
-    /// reader until a quarter of the ring is full, so that the broker's threads send no interrupts for it. Rests after each
-    /// [`Slice`], unless the ring is half full.
+    /// reader until a quarter of the ring is full, so that the broker's threads send no interrupts for it. Of a plan of rare
+    /// events ([`Plan::choose_rare`]) the first wakes the reader, which then does not look again for half a second. Rests
+    /// after each [`Slice`], unless the ring is half full.
     pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&self.object))?;
-        self.ring.wait(timeout.min(MAX_WAIT))?;
+        self.wait(timeout)?;
+        self.had_rare = self.plan.is_rare && self.ring.unread_bytes() > 0;
         let mut slice = Slice::new(Slice::SHORT);
         let (decoder, undecodable) = (&mut self.decoder, &mut self.undecodable);
         let mut decode = |record: &[u8]| match decoder.decode(record) {
@@ -154,6 +162,14 @@ impl Probes {
             slice.rest_if_over(|| self.ring.unread_bytes() > self.urgent_bytes);
         }
         Ok(())
+    }
+
+    fn wait(&self, timeout: Duration) -> Result<(), Error> {
+        if self.had_rare {
+            // Not a sleep: who stops the thread unparks it.
+            std::thread::park_timeout(timeout.min(REST_AFTER_RARE));
+        }
+        self.ring.wait(if self.plan.is_rare { timeout } else { timeout.min(MAX_WAIT) })
     }
 
     /// What was lost since the probes were attached.
@@ -227,7 +243,7 @@ fn load(plan: &Plan, pid: u32, stacks: bool, symbols: &Symbols, options: &Option
         futex_waits: u8::from(stacks && plan.uses(Purpose::FutexWaits)),
         exact_commits: u8::from(plan.uses(Purpose::BtrfsFunctions)),
         process_stops: u8::from(plan.uses(Purpose::ProcessStops)),
-        wake_bytes: u64::from(options.ring_bytes / 4),
+        wake_bytes: if plan.is_rare { 0 } else { u64::from(options.ring_bytes / 4) },
     };
     let mut loader = Loader::open("brokerscope", OBJECT)?;
     loader.choose_programs(|program| plan.needs(program));

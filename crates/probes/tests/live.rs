@@ -22,7 +22,7 @@ use std::io::{IoSlice, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::{Event as Row, FileOpKind, JournalCommit, OffCpu};
 use probes::{Event, Facts, FileOp, Options, Plan, Probes, Purpose, Target};
@@ -54,6 +54,7 @@ fn known_operations_are_reported_exactly_once() {
     drop(watched);
     check_full_ring(&file_system);
     check_device_filter(&file_system);
+    check_rare_events_wake(&file_system);
 }
 
 impl Watch {
@@ -379,4 +380,26 @@ fn check_device_filter(file_system: &FileSystem) {
         let Event::BlockIo(io) = event else { continue };
         assert_eq!(io.device, file_system.device());
     }
+}
+
+/// Of a plan of rare events a poll returns when there is one, however long it may wait.
+fn check_rare_events_wake(file_system: &FileSystem) {
+    let options = Options { devices: vec![file_system.device()], ..Options::default() };
+    let target = Target { pid: std::process::id(), stacks: true };
+    let plan = Plan::choose_rare(&Facts::survey());
+    let mut probes = Probes::attach_with(&plan, &target, &options).unwrap();
+    let (begun, device, mut seen) = (Instant::now(), file_system.device(), false);
+    let path = file_system.path().join("rare");
+    let writer = std::thread::spawn(move || {
+        let mut file = File::create(path).unwrap();
+        file.write_all(&pattern(0x13, 4096)).unwrap();
+        file.sync_all().unwrap();
+    });
+    while !seen {
+        let mut look =
+            |event| seen |= matches!(event, Event::BlockIo(io) if io.device == device && io.bytes > 0);
+        probes.poll(GIVE_UP, &mut look).unwrap();
+        assert!(begun.elapsed() < GIVE_UP / 2, "no event woke the reader");
+    }
+    writer.join().unwrap();
 }

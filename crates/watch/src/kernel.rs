@@ -33,9 +33,9 @@ impl Source for KernelSource {
     type Error = probes::Error;
 
     const NAME: &'static str = "probes";
-    /// The longest that an event waits in the ring buffer; the kernel wakes the reader earlier when it fills. A reader that
-    /// wakes seldom finds more to do at once, and each time takes less of it.
-    const PACE: Pace = Pace::Blocking(Duration::from_millis(200));
+    /// How late losses are counted and a stop is noticed where only rare events are watched. Otherwise the probes wait for
+    /// a fifth of it: a reader that wakes seldom finds more to do at once, and each time takes less of it.
+    const PACE: Pace = Pace::Blocking(Duration::from_secs(1));
 
     fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), probes::Error> {
         let mut batch = Batch::of(&feed.sender);

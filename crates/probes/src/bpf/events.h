@@ -497,7 +497,7 @@ struct settings {
 	__u8 futex_waits;
 	/* report when all threads of the target stand still */
 	__u8 process_stops;
-	/* wake the reader when this much is waiting in the ring buffer */
+	/* wake the reader when this much is waiting in the ring buffer; 0: when anything is */
 	__u64 wake_bytes;
 };
 

@@ -204,12 +204,16 @@ static __always_inline union scratch *scratch(void)
 
 /*
  * The reader looks by itself every few dozen milliseconds; waking it for every record would cost the broker's
- * threads an interrupt each, so it is woken only when the buffer fills up.
+ * threads an interrupt each, so it is woken only when the buffer fills up. Of rare events, the first since the reader
+ * had read all wakes it (wake_bytes 0).
  */
 static __always_inline __u64 wake_up(void)
 {
-	bool filling = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= settings.wake_bytes;
+	bool filling;
 
+	if (!settings.wake_bytes)
+		return 0;
+	filling = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= settings.wake_bytes;
 	return filling ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
 
