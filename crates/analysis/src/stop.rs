@@ -1,8 +1,11 @@
 //! When to stop: the user's Ctrl-C, a SIGTERM, or the time that was asked for. A second Ctrl-C, once the first was heeded,
 //! ends the process at once.
 
+use std::io::Read as _;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use model::Nanos;
@@ -72,6 +75,30 @@ impl Stop {
         Ok(self)
     }
 
+    /// From now on each signal also calls `wake`, in a thread for that: who waits long asks seldom.
+    ///
+    /// # Errors
+    /// The signals cannot be caught, or there is no thread.
+    pub fn wake_by_signals(&self, wake: impl Fn() + Send + 'static) -> Result<(), Error> {
+        let (mut signals, written) = UnixStream::pair().map_err(cannot_catch)?;
+        for signal in SIGNALS {
+            let written = written.try_clone().map_err(cannot_catch)?;
+            signal_hook::low_level::pipe::register(signal, written).map_err(cannot_catch)?;
+        }
+        let heed = move || {
+            while signals.read_exact(&mut [0]).is_ok() {
+                wake();
+            }
+        };
+        Builder::new().name("signals".to_owned()).spawn(heed).map_err(cannot_catch)?;
+        Ok(())
+    }
+
+    /// How long may be waited at most.
+    pub fn time_left(&self) -> Option<Duration> {
+        self.deadline.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
     /// Whether to stop now, for who has to put things in order first: only once it was [`Self::asked`] does another signal
     /// end the process.
     pub fn is_due(&self) -> bool {
@@ -106,12 +133,15 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn a_signal_that_comes_twice_at_once_is_one() {
+    fn a_signal_that_comes_twice_at_once_is_one_and_wakes_who_waits() {
         let stop = Stop::after(None).unwrap();
+        let (woken, waiting) = std::sync::mpsc::channel();
+        stop.wake_by_signals(move || woken.send(()).unwrap()).unwrap();
         assert!(!stop.asked());
         for _ in 0..2 {
             signal_hook::low_level::raise(SIGINT).unwrap();
         }
+        assert_eq!(waiting.recv_timeout(std::time::Duration::from_secs(60)), Ok(()));
         assert!(stop.asked() && stop.heeded.load(Ordering::Relaxed));
         let late = Stop::after(Some(Nanos::ZERO)).unwrap();
         assert!(late.asked() && !late.heeded.load(Ordering::Relaxed), "nobody has sent it a signal");

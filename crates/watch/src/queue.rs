@@ -70,6 +70,12 @@ impl Sender {
         }
     }
 
+    /// Ends the wait of the queue's reader.
+    pub(crate) fn wake_reader(&self) {
+        // Where nobody reads, nobody waits.
+        let _ = self.batches.send(Vec::new());
+    }
+
     fn enqueue(&self, mut events: Vec<Event>) {
         let room = self.fill.take_room(events.len());
         let dropped = events.split_off(room.min(events.len()));
@@ -206,7 +212,7 @@ impl Queue {
             return Ok(Some(event));
         }
         self.fill.give_room(std::mem::take(&mut ready.1));
-        match self.batches.recv_timeout(timeout) {
+        match self.receive(timeout) {
             Ok(batch) => {
                 *ready = (Vec::new().into_iter(), batch.len());
                 ready.0 = batch.into_iter();
@@ -214,6 +220,16 @@ impl Queue {
             }
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(()),
+        }
+    }
+
+    /// The next batch; an empty one for who waits and is woken.
+    fn receive(&self, timeout: Duration) -> Result<Vec<Event>, RecvTimeoutError> {
+        loop {
+            let batch = self.batches.recv_timeout(timeout)?;
+            if !batch.is_empty() || !timeout.is_zero() {
+                return Ok(batch);
+            }
         }
     }
 }
@@ -301,6 +317,18 @@ mod tests {
             "the room is as before"
         );
         assert_eq!((sender.dropped(), sender.unreported()), (4, 1));
+    }
+
+    #[test]
+    fn a_reader_that_is_woken_has_nothing_and_reads_on() {
+        let (sender, queue) = queue(4);
+        sender.wake_reader();
+        sender.send(event(1));
+        assert_eq!(queue.next(Duration::from_secs(600)), Ok(None));
+        assert_eq!(queue.next(Duration::ZERO), Ok(Some(event(1))));
+        sender.wake_reader();
+        sender.send(event(2));
+        assert_eq!(queue.next(Duration::ZERO), Ok(Some(event(2))), "who does not wait is not woken");
     }
 
     #[test]

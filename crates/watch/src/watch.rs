@@ -185,6 +185,12 @@ impl Watch {
         self.queue.next(timeout).ok().flatten()
     }
 
+    /// What ends a wait in [`Watch::next`] at once, from any thread.
+    pub fn waker(&self) -> impl Fn() + Send + 'static {
+        let sender = self.feed.sender.clone();
+        move || sender.wake_reader()
+    }
+
     /// Tells the sources to stop, hands out what they still deliver, and returns what they counted. The
     /// probes go first when a watch starts and last when it stops: every request seen has its writes seen.
     pub fn stop(self, rest: &mut dyn FnMut(Event)) -> WatchSummary {

@@ -47,7 +47,7 @@ pub struct LiveOptions {
     pub cpu_samples_hz: u32,
     /// Memory that may be taken.
     pub memory: Memory,
-    /// The longest wait for an event.
+    /// The longest wait for an event; a signal ends it.
     pub wait: Duration,
 }
 
@@ -218,6 +218,9 @@ impl Live {
         let broker = broker(options.pid)?;
         let watch = start_watch(&broker, &options)?;
         drop_privileges(None);
+        if let Some(stop) = &stop {
+            stop.wake_by_signals(watch.waker())?;
+        }
         Ok(Self {
             plan: plan::of_watch(watch.plan()),
             sees_files: watch.sees_files(),
@@ -239,6 +242,11 @@ impl Live {
         let missing =
             plan::missing(&self.plan).into_iter().filter(|missing| means.contains(&missing.what.as_str()));
         missing.map(|missing| format!("not seen: {}: {}", missing.what, missing.why)).collect()
+    }
+
+    fn wait(&self) -> Duration {
+        let left = self.stop.as_ref().and_then(Stop::time_left);
+        left.map_or(self.options.wait, |left| left.min(self.options.wait))
     }
 
     /// Ends the watch; [`EventSource::next`] hands out what is left.
@@ -280,7 +288,7 @@ impl EventSource for Live {
         }
         let event = match &self.state {
             State::Watching(watch) => {
-                let wait = if self.burst == 0 { self.options.wait } else { Duration::ZERO };
+                let wait = if self.burst == 0 { self.wait() } else { Duration::ZERO };
                 let event = if self.burst < MAX_BURST { watch.next(wait) } else { None };
                 let Some(event) = event else {
                     let drained = std::mem::take(&mut self.burst) < MAX_BURST;

@@ -26,6 +26,9 @@ use crate::selection::{RequestConditions, Selection};
 
 /// How long verdicts may wait to be written with others.
 const MAX_WRITE_DELAY: StdDuration = StdDuration::from_millis(100);
+/// The longest wait for an event of a watch that is always on, whose verdicts come ten times as late.
+#[cfg(feature = "live")]
+const ALWAYS_ON_WAIT: StdDuration = StdDuration::from_secs(1);
 /// What a recording that cannot be written to is good for, before the reason.
 const CANNOT_SAVE: &str = "cannot save the verdicts (explain a copy that you can write to, or omit --save)";
 
@@ -161,7 +164,8 @@ impl Explain {
         let options = self.scope.live_options(self.jvm);
         let slow = self.scope.slow.slower_than;
         let (interface, always_on) = (Some(interface.to_owned()), self.mode.threshold(slow)?);
-        let options = LiveOptions { interface, always_on, ..options };
+        let wait = if self.mode.always_on { ALWAYS_ON_WAIT } else { options.wait };
+        let options = LiveOptions { interface, always_on, wait, ..options };
         let mut live = Live::start(options, Some(stop), self.length.duration)?;
         let pid = live.broker.pid;
         tracing::info!(
