@@ -8,7 +8,7 @@ pub(crate) mod due_queue;
 
 use std::sync::Arc;
 
-use model::{Event, Nanos, Request, Verdict};
+use model::{Event, LossKind, Nanos, Request, Verdict};
 
 use crate::analysis::cache::AnalysisCache;
 use crate::config::Config;
@@ -149,14 +149,16 @@ impl Engine {
             Event::HostSample(sample) => self.window.troubles.sample(*sample),
             Event::CpuSample(sample) => self.window.cpu_sample(&sample),
             // Evidence of no cause.
-            Event::BrokerChange(_) => {}
+            Event::BrokerChange(_) | Event::RequestLatencies(_) => {}
             Event::PartitionState(state) => self.window.replicas.insert(&state),
             Event::TlsTraffic(traffic) => {
                 self.totals.tls.take(&traffic);
             }
             Event::Loss(loss) => {
                 self.totals.loss(&loss);
-                self.window.losses.insert(loss);
+                if loss.kind != LossKind::RequestsUncounted {
+                    self.window.losses.insert(loss);
+                }
             }
         }
     }

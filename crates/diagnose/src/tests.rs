@@ -595,6 +595,21 @@ fn a_loss_near_a_request_is_said_and_lowers_the_confidence() {
     assert_eq!(summary.losses, [(LossKind::ProbeEventsDropped, 3)]);
 }
 
+/// As of connections that are older than the watch, which would otherwise leave no verdict exact.
+#[test]
+fn requests_that_were_not_counted_lower_no_confidence() {
+    let loss = Loss {
+        start: ms(900),
+        end: ms(1_100),
+        kind: LossKind::RequestsUncounted,
+        count: 3,
+        detail: Arc::from("reads"),
+    };
+    let (verdicts, summary) = run([vec![loss.into()], four_requests()].concat());
+    assert_eq!((verdicts[0].confidence, verdicts[0].losses.len()), (Confidence::Exact, 0));
+    assert_eq!(summary.losses, [(LossKind::RequestsUncounted, 3)]);
+}
+
 #[test]
 fn a_long_poll_gets_no_verdict_but_is_counted() {
     let mut fetch = request(1, 0, 0, 500, 1);

@@ -197,6 +197,7 @@ impl Metrics {
             | Event::CpuSample(_)
             | Event::KernelSpan(_)
             | Event::PartitionState(_)
+            | Event::RequestLatencies(_)
             | Event::Reclaim(_) => {}
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{
     BlockIo, Column, CpuGap, CpuSample, DirtyThrottle, FileOp, HandlerCall, HostSample, JournalCommit,
     JvmPause, KernelSpan, LockWait, Nanos, OffCpu, PartitionState, Pid, ProcessStop, Reclaim, Request,
-    Row as _, SocketOp, TcpEvent, TlsTraffic,
+    RequestLatencies, Row as _, SocketOp, TcpEvent, TlsTraffic,
 };
 
 /// Declares events: their kind, which has the name of its row, table, folder, and the moment at which each is complete.
@@ -71,6 +71,8 @@ macro_rules! event_list {
 events! {
     /// A request on the wire.
     Request(Box<Request>), Requests, "requests", request => request.last_seen();
+    /// Requests that an always-on watch counted.
+    RequestLatencies(Box<RequestLatencies>), RequestLatencies, "request_latencies", latencies => latencies.end;
     /// A file operation of the broker.
     FileOp(Box<FileOp>), FileOps, "file_ops", op => op.end;
     /// A thread off the CPU.
@@ -170,5 +172,8 @@ named! {
         ProbeMapFull = "probe-map-full",
         /// Events dropped between a source and the recorder.
         EventsDropped = "events-dropped",
+        /// Requests in no count of an always-on watch; of a connection that is older than the watch or encrypted, its reads. No
+        /// verdict on another request depends on them.
+        RequestsUncounted = "requests-uncounted",
     }
 }

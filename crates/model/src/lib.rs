@@ -23,6 +23,7 @@ mod kernel;
 mod log_entry;
 mod process_stop;
 mod request;
+mod request_latencies;
 mod socket_op;
 mod thread;
 mod tls_traffic;
@@ -43,6 +44,7 @@ pub use kernel::{
 pub use log_entry::{LogEntry, LogKind};
 pub use process_stop::{ProcessStop, StopKind};
 pub use request::{Batch, IntendedWait, METADATA_TOPIC, Partition, Request, RequestSource};
+pub use request_latencies::{LatencyCount, RequestLatencies};
 pub use row::{Column, ColumnType, Row, Rows, Value, ValueVisitor};
 pub use socket_op::{SocketOp, SocketOpKind, TcpEvent, TcpEventKind};
 pub use thread::{CpuSample, CpuState, OffCpu, StackTime, Waker};

@@ -21,10 +21,10 @@ use model::{
     Batch, BatchHead, BlockIo, BrokerChange, BrokerState, Cause, CommitPhases, Confidence, CpuGap,
     CpuGapKind, CpuSample, Device, Direction, DirtyThrottle, Doubt, Evidence, EvidenceKind, FileKind, FileOp,
     FileOpKind, HandlerCall, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, KafkaTimes,
-    KernelSpan, Lock, LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Partition,
-    PartitionState, Pid, ProcessStop, Reclaim, Request, RequestSource, Row, SocketOp, SocketOpKind,
-    SpanSource, Stage, StageSpan, Stages, StopKind, TcpEvent, TcpEventKind, Tid, TlsTraffic, TopicId,
-    TopicPartition, Verdict, Waiter, Waker,
+    KernelSpan, LatencyCount, Lock, LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos,
+    OffCpu, Partition, PartitionState, Pid, ProcessStop, Reclaim, Request, RequestLatencies, RequestSource, Row, SocketOp,
+    SocketOpKind, SpanSource, Stage, StageSpan, Stages, StopKind, TcpEvent, TcpEventKind, Tid, TlsTraffic,
+    TopicId, TopicPartition, Verdict, Waiter, Waker,
 };
 
 use crate::builders::{NumberBuilder, TextBuilder, ValueBuilder};
@@ -463,7 +463,7 @@ macro_rules! stored {
 }
 
 stored! {
-    request_row partition_row batch_row
+    request_row partition_row batch_row request_latencies_row latency_count_row
     file_op_row topic_partition_row device_row batch_head_row
     off_cpu_row waker_row
     journal_commit_row commit_phases_row

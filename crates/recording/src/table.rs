@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use model::{
     BlockIo, BrokerChange, CpuGap, CpuSample, DirtyThrottle, Event, FileOp, HandlerCall, HostSample,
     JournalCommit, JvmPause, KernelSpan, LockWait, Loss, OffCpu, PartitionState, ProcessStop, Reclaim,
-    Request, SocketOp, Table, TcpEvent, TlsTraffic,
+    Request, RequestLatencies, SocketOp, Table, TcpEvent, TlsTraffic,
 };
 
 use crate::cells::{BadRow, ColumnError};

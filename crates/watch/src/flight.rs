@@ -171,6 +171,7 @@ fn passes_at_once(event: &Event) -> bool {
     matches!(
         event,
         Event::Request(_)
+            | Event::RequestLatencies(_)
             | Event::HostSample(_)
             | Event::BrokerChange(_)
             | Event::ProcessStop(_)
@@ -304,6 +305,7 @@ const PLACE: usize = 16 + size_of::<(Event, u32)>();
 fn weight_of(event: &Event) -> u32 {
     let boxed = match event {
         Event::Request(request) => size_of_val(&**request) + 256 * request.partitions.len(),
+        Event::RequestLatencies(latencies) => size_of_val(&**latencies) + size_of_val(&*latencies.latencies),
         Event::FileOp(op) => size_of_val(&**op),
         Event::OffCpu(interval) => size_of_val(&**interval),
         Event::JournalCommit(commit) => size_of_val(&**commit),
@@ -333,6 +335,7 @@ fn span(event: &Event) -> (Nanos, Nanos) {
     let moment = (event.time(), event.time());
     match event {
         Event::Request(request) => (request.arrival, request.last_seen()),
+        Event::RequestLatencies(latencies) => (latencies.start, latencies.end),
         Event::FileOp(op) => (op.start, op.end),
         Event::OffCpu(interval) => (interval.start, interval.end),
         Event::JournalCommit(commit) => (commit.start, commit.end),

@@ -88,6 +88,7 @@ pub(crate) fn request(n: u64) -> Event {
 pub(crate) fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         any_request().prop_map(|row| Event::Request(Box::new(row))),
+        any_request_latencies().prop_map(|row| Event::RequestLatencies(Box::new(row))),
         any_file_op().prop_map(|row| Event::FileOp(Box::new(row))),
         any_off_cpu().prop_map(|row| Event::OffCpu(Box::new(row))),
         any_commit().prop_map(|row| Event::JournalCommit(Box::new(row))),
@@ -328,6 +329,22 @@ prop_compose! {
         at in time(), topic in text(), partition in any::<i32>(), replicas in any::<u32>(),
     ) -> PartitionState {
         PartitionState { at, topic, partition, replicas }
+    }
+}
+
+prop_compose! {
+    fn any_request_latencies()(
+        start in time(), end in time(), port in any::<u32>(), api_key in any::<i16>(),
+        requests in any::<u64>(), request_bytes in any::<u64>(), unanswered in any::<u64>(), given_up in any::<u64>(),
+        response_bytes in any::<u64>(), total_latency in time(),
+        latencies in vec((time(), any::<u64>()), 0..4),
+    ) -> RequestLatencies {
+        let latencies = latencies.into_iter().map(|(latency, requests)| LatencyCount { latency, requests });
+        RequestLatencies {
+            start, end, port, api_key, requests, request_bytes, unanswered, given_up, response_bytes, total_latency,
+            api: "PRODUCE",
+            latencies: latencies.collect(),
+        }
     }
 }
 
