@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let costs = session.overhead();
-    let histograms = session.histograms();
+    let histograms: Vec<_> = session.histograms().collect();
     let requests: u64 = histograms.iter().map(|it| it.requests).sum();
     println!("API  port  requests  answered  unanswered  given up  p50 ms  p99 ms");
     for it in &histograms {

@@ -3,8 +3,11 @@
 //!
 //! What it cannot know: when a request's bytes came to the broker and its answer's left it, before and after the calls that
 //! moved them; what a request asked for; what followers fetched.
+//!
+//! Once a second it also reads what the kernel added up of all requests.
 
 mod convert;
+mod latencies;
 mod segments;
 
 use std::collections::{HashMap, HashSet};
@@ -19,8 +22,9 @@ use crate::mounts::Mounts;
 use crate::plan::{Outcome, Purpose};
 use crate::source::{BrokerProcess, Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::ThreadNames;
-use crate::watch::{KERNEL, REQUESTS};
+use crate::watch::{KERNEL, REQUEST_LATENCIES, REQUESTS};
 use convert::{Names, Report, Topics};
+use latencies::LatencyReader;
 use model::{LossKind, Pid};
 use segments::Segments;
 
@@ -40,9 +44,8 @@ pub(crate) struct AlwaysOnSource {
     threads: ThreadNames,
     /// None while the broker does not run.
     session: Option<BrokerSession>,
-    /// What was lost with earlier processes and in reading.
+    /// Records that were overwritten before they were read.
     overwritten: u64,
-    over_limit: u64,
 }
 
 /// The programs on one process.
@@ -50,6 +53,7 @@ struct BrokerSession {
     pid: Pid,
     session: Session,
     names: Names,
+    latencies: LatencyReader,
     waiting: Vec<SlowRequest>,
     /// Records that ended by then are delivered.
     delivered_until_ns: u64,
@@ -74,6 +78,7 @@ pub(crate) fn seen(plan: &Plan) -> Vec<Purpose> {
             "from the first byte that the broker reads to the last that it writes",
             &[Hooks::Requests],
         ),
+        active(REQUEST_LATENCIES, "histograms of all requests, once a second", &[Hooks::Requests]),
         active(KERNEL, "appends around slow requests", &files),
         active(probes::Purpose::OffCpu.as_str(), waits, &[Hooks::Waits]),
         active(probes::Purpose::KernelStacks.as_str(), waits, &[Hooks::Waits]),
@@ -97,7 +102,7 @@ impl AlwaysOnSource {
         let session = BrokerSession::attach(pid, log_dirs, &plan, &options, threads)?;
         let plan = session.session.plan().clone();
         let threads = threads.clone();
-        Ok(Self { plan, options, threads, session: Some(session), overwritten: 0, over_limit: 0 })
+        Ok(Self { plan, options, threads, session: Some(session), overwritten: 0 })
     }
 
     /// What is attached.
@@ -124,7 +129,8 @@ impl BrokerSession {
             topics: Topics::of(log_dirs),
             nameless: HashSet::default(),
         };
-        Ok(Self { pid, session, names, waiting: Vec::new(), delivered_until_ns: 0 })
+        let latencies = LatencyReader::new(crate::now().monotonic_ns);
+        Ok(Self { pid, session, names, latencies, waiting: Vec::new(), delivered_until_ns: 0 })
     }
 
     /// Sleeps until a request was slow, or one that was has to be looked at.
@@ -160,6 +166,18 @@ impl BrokerSession {
         self.delivered_until_ns = now_ns;
         interval.overwritten
     }
+
+    /// Delivers how many requests there were and how long they took since the last call.
+    fn deliver_latencies(&mut self, feed: &Feed) {
+        let now_ns = crate::now().monotonic_ns;
+        feed.sender.send_all(self.latencies.read(self.session.histograms(), now_ns, feed.clock));
+    }
+
+    /// Delivers what is left; how many records were overwritten before they were read.
+    fn finish(&mut self, feed: &Feed) -> u64 {
+        self.deliver_latencies(feed);
+        self.deliver(feed, true)
+    }
 }
 
 impl Source for AlwaysOnSource {
@@ -179,38 +197,51 @@ impl Source for AlwaysOnSource {
         Ok(())
     }
 
-    /// Follows the broker to its process of the moment.
+    /// Follows the broker to its process of the moment. Another one's programs count from 0.
     fn check(&mut self, feed: &Feed) -> Result<bool, probes::Error> {
         let broker = feed.current.get();
         let pid = broker.as_ref().map(|broker| broker.pid);
         if pid == self.session.as_ref().map(|session| session.pid) {
+            self.session.iter_mut().for_each(|session| session.deliver_latencies(feed));
             return Ok(false);
         }
-        if let Some(mut session) = self.session.take() {
-            self.overwritten += session.deliver(feed, true);
-            self.over_limit += lost_requests(&session.session);
+        let ended = self.session.take();
+        let counts_again = ended.is_some();
+        if let Some(mut session) = ended {
+            self.overwritten = session.finish(feed);
         }
         if let Some(BrokerProcess { pid, log_dirs }) = broker {
             self.session =
                 Some(BrokerSession::attach(pid, &log_dirs, &self.plan, &self.options, &self.threads)?);
         }
-        Ok(false)
+        Ok(counts_again)
     }
 
     fn losses(&self) -> Vec<LossCount> {
-        let now = self.session.as_ref().map_or(0, |session| lost_requests(&session.session));
-        let skipped = self.session.as_ref().map_or(0, |session| session.session.losses().skipped);
-        let dropped = LossKind::ProbeEventsDropped;
+        let lost = self.session.as_ref().map(|session| session.session.losses()).unwrap_or_default();
+        let unreported = lost.over_limit + lost.ring_full + lost.undecodable;
+        let (dropped, undecodable) = (LossKind::ProbeEventsDropped, LossKind::FramesUndecodable);
+        // These go on for as long as there is such a connection, and are no reason to doubt other requests' verdicts.
+        let uncounted = LossKind::RequestsUncounted;
         vec![
             (dropped, "records were overwritten before they were read", self.overwritten),
-            (dropped, "more slow requests than are reported", self.over_limit + now),
-            (dropped, "the kernel skipped an always-on program", skipped),
+            (dropped, "more slow requests than are reported", unreported),
+            (dropped, "the kernel skipped an always-on program", lost.skipped),
+            (LossKind::ProbeMapFull, "calls on connections that had no memory", lost.without_connection),
+            (
+                undecodable,
+                "frames that are none of Kafka's: requests behind them are not counted",
+                lost.bad_frames,
+            ),
+            (undecodable, "requests whose answers could not be followed", lost.given_up),
+            (uncounted, "requests for whose API and listener there was no histogram", lost.without_histogram),
+            (uncounted, "reads of connections that are older or encrypted", lost.unsynchronised_reads),
         ]
     }
 
     fn finish(&mut self, feed: &Feed) -> Result<(), probes::Error> {
         if let Some(session) = &mut self.session {
-            self.overwritten += session.deliver(feed, true);
+            self.overwritten += session.finish(feed);
         }
         Ok(())
     }
@@ -218,10 +249,4 @@ impl Source for AlwaysOnSource {
     fn summarize(self, ended: Result<(), probes::Error>) -> WatchSummary {
         WatchSummary { kernel: ended.err(), ..WatchSummary::default() }
     }
-}
-
-/// Slow requests that were not reported.
-fn lost_requests(session: &Session) -> u64 {
-    let losses = session.losses();
-    losses.over_limit + losses.ring_full + losses.undecodable
 }

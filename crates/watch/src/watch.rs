@@ -35,6 +35,7 @@ use crate::thread_names::ThreadNames;
 
 /// What the plan calls the whole of each source.
 pub(crate) const REQUESTS: &str = "requests";
+pub(crate) const REQUEST_LATENCIES: &str = "request-latencies";
 pub(crate) const KERNEL: &str = "file-writes";
 const HOST: &str = "host-samples";
 const CPU: &str = "cpu-samples";

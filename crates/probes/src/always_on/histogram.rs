@@ -16,7 +16,7 @@ const HEAD_WORDS: usize = 8;
 pub(super) const WORDS: usize = HEAD_WORDS + BUCKETS;
 
 /// All requests of one API on one listener since the session began.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     /// The API's key.
     pub api_key: i16,
@@ -78,10 +78,11 @@ impl Histogram {
         used.map(|(bucket, count)| (middle_of(bucket), *count))
     }
 
-    /// What was added since an earlier reading of the same histogram.
+    /// What was added since an earlier reading of the same histogram; all of it where that is the default, an empty one.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let buckets = self.buckets.iter().zip(&earlier.buckets);
+        let earlier_buckets = earlier.buckets.iter().copied().chain(std::iter::repeat(0));
+        let buckets = self.buckets.iter().zip(earlier_buckets);
         Self {
             requests: self.requests.saturating_sub(earlier.requests),
             request_bytes: self.request_bytes.saturating_sub(earlier.request_bytes),
@@ -89,7 +90,7 @@ impl Histogram {
             given_up: self.given_up.saturating_sub(earlier.given_up),
             answer_bytes: self.answer_bytes.saturating_sub(earlier.answer_bytes),
             total_ns: self.total_ns.saturating_sub(earlier.total_ns),
-            buckets: buckets.map(|(now, then)| now.saturating_sub(*then)).collect(),
+            buckets: buckets.map(|(now, then)| now.saturating_sub(then)).collect(),
             ..*self
         }
     }
@@ -172,6 +173,7 @@ mod tests {
         let added = now.since(&earlier);
         assert_eq!((added.answered(), added.api_key, added.local_port), (2, 3, 9092));
         assert_eq!(added.latencies().map(|(_, count)| count).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(now.since(&Histogram::default()), now);
     }
 
     #[test]

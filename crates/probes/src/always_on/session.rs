@@ -238,8 +238,8 @@ impl Session {
     }
 
     /// Every API on every listener that had requests, with all of them since the session began.
-    pub fn histograms(&self) -> Vec<Histogram> {
-        self.memory.histograms.words().chunks_exact(histogram::WORDS).filter_map(Histogram::read).collect()
+    pub fn histograms(&self) -> impl Iterator<Item = Histogram> {
+        self.memory.histograms.words().chunks_exact(histogram::WORDS).filter_map(Histogram::read)
     }
 
     /// The ends of a connection by its number; none once so many others came that it is forgotten.

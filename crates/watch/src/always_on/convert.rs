@@ -351,7 +351,7 @@ impl Names {
 }
 
 /// Bytes of a frame's size.
-const SIZE_BYTES: u32 = 4;
+pub(super) const SIZE_BYTES: u32 = 4;
 
 /// Whether both records are of one request.
 fn is_of(one: &Request, other: &Request) -> bool {
