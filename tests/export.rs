@@ -1,4 +1,5 @@
-//! `export` beside a real broker: what it tells is what the clients did, in every format, and a restart breaks nothing.
+//! `export` beside a real broker: what it tells is what the clients did, in every format, and a restart breaks nothing. With
+//! `--always-on`, each request of a client that counts them is counted once.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -24,6 +25,7 @@ use e2e::gate;
 use e2e::ground::Ground;
 use e2e::tcpdump::signal;
 use e2e::traffic::directory;
+use lab::client::{Connection, Request};
 use lab::kafka::{DEFAULT_VERSION, Kafka};
 use lab::load::{Load, Producer};
 use lab::{Broker, BrokerOptions};
@@ -37,6 +39,7 @@ const RECORD_BYTES: u32 = 500;
 const COMMIT_MS: u64 = 150;
 /// Requests, or writes, of which more would say no more: how many records each has is the producer's affair.
 const ENOUGH: f64 = 15.0;
+const REQUESTS: &str = "brokerscope_requests_total";
 const STAGES: &str = "brokerscope_request_stage_duration_seconds_count";
 
 /// A running exporter; killed when dropped.
@@ -47,9 +50,9 @@ struct Exporting {
 }
 
 impl Exporting {
-    fn start(pid: u32, said: &Path) -> Self {
+    fn start(pid: u32, said: &Path, mode: &[&str]) -> Self {
         let mut command = brokerscope::command();
-        command.args(["export", "--listen", "127.0.0.1:0", "--measure-probes", "--pid", &pid.to_string()]);
+        command.args(["export", "--listen", "127.0.0.1:0", "--pid", &pid.to_string()]).args(mode);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(fs::File::create(said).unwrap());
         // What it must show is not what becomes of it where others have the processors.
         let mut child = ahead(|| command.spawn()).unwrap();
@@ -86,7 +89,7 @@ impl Exporting {
     fn await_scrape(
         &self,
         what: &str,
-        is_so: impl Fn(&BTreeMap<String, f64>) -> bool,
+        mut is_so: impl FnMut(&BTreeMap<String, f64>) -> bool,
     ) -> BTreeMap<String, f64> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -149,6 +152,84 @@ fn load(kafka: &Kafka, broker: &Broker, directory: &Path) -> Load {
     Load::start(kafka, broker, &[producer], directory).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// A client that counts its produce requests.
+struct Client {
+    connection: Connection,
+    sent: f64,
+    answered: f64,
+}
+
+impl Client {
+    fn connect(broker: &Broker) -> Self {
+        let connection = Connection::open(broker.listener(), "counting-client").unwrap();
+        Self { connection, sent: 0.0, answered: 0.0 }
+    }
+
+    /// Sends one to each partition; how long they took together.
+    fn produce(&mut self) -> Duration {
+        let begun = Instant::now();
+        for partition in 0..2 {
+            self.connection.order(&Request::produce(TOPIC, partition, 1, &[b"counted"])).unwrap();
+            self.sent += 1.0;
+            self.answered += 1.0;
+        }
+        begun.elapsed()
+    }
+
+    /// Sends one that gets no answer.
+    fn produce_unanswered(&mut self) {
+        self.connection.send(&Request::produce(TOPIC, 0, 0, &[b"unanswered"])).unwrap();
+        self.sent += 1.0;
+    }
+
+    /// Sends requests of another API until they are counted: from then on every one is.
+    fn await_counting(&mut self, exporting: &Exporting) {
+        let of_api = "api=\"FIND_COORDINATOR\"";
+        let before = sum(&exporting.scrape(), REQUESTS, of_api);
+        exporting.await_scrape("requests are counted", |scraped| {
+            self.connection.call(&Request::find_coordinator("counted")).unwrap();
+            sum(scraped, REQUESTS, of_api) > before
+        });
+    }
+}
+
+/// Has an always-on exporter count a client's requests through a restart of the broker, and name why one was slow.
+fn count_each_request_once(exporting: Exporting, before: &Client, broker: &Broker, ground: &mut Ground) {
+    let mut client = Client::connect(broker);
+    client.await_counting(&exporting);
+    for _ in 0..3 {
+        client.produce_unanswered();
+        client.produce();
+    }
+    ground.delay_journal(COMMIT_MS);
+    let (mut slow, end) = (0, Instant::now() + PATIENCE);
+    while slow < 3 {
+        assert!(Instant::now() < end, "no commit made requests slow");
+        slow += u32::from(client.produce() >= Duration::from_millis(COMMIT_MS));
+        sleep(Duration::from_millis(2));
+    }
+    ground.clear();
+    let (sent, answered) = (before.sent + client.sent, before.answered + client.answered);
+    let counted = exporting.await_scrape("a slow request has its cause", |scraped| {
+        let of_cause = "api=\"PRODUCE\",cause=\"journal-commit\"";
+        sum(scraped, "brokerscope_slow_requests_total", of_cause) >= 1.0
+            && sum(scraped, REQUESTS, "api=\"PRODUCE\"") >= sent
+    });
+    let of_produce = |name: &str| sum(&counted, name, "{api=\"PRODUCE\"}");
+    assert_eq!(of_produce(REQUESTS), sent, "{counted:#?}");
+    assert_eq!(of_produce("brokerscope_request_duration_seconds_count"), answered, "{counted:#?}");
+    assert!(of_produce("brokerscope_request_bytes_total") > sent * 50.0, "{counted:#?}");
+    for (purpose, is_up) in [("requests", 1.0), ("request-latencies", 1.0), ("socket-ops", 0.0)] {
+        let source = format!("purpose=\"{purpose}\"");
+        assert_eq!(sum(&counted, "brokerscope_source_up", &source), is_up, "{purpose}");
+    }
+    // Only a connection that was there before may have been missed.
+    let of_connections = sum(&counted, "brokerscope_losses_total", "kind=\"requests-uncounted\"");
+    assert_eq!(sum(&counted, "brokerscope_losses_total", ""), of_connections, "{}", exporting.says());
+    assert!(!counted.keys().any(|series| series.starts_with("brokerscope_topic_")), "{counted:#?}");
+    exporting.stop();
+}
+
 #[test]
 fn a_real_broker_is_told_of_and_followed_through_a_restart() {
     let Some(_alone) = gate::live("metrics of a real broker, which is restarted") else { return };
@@ -158,7 +239,7 @@ fn a_real_broker_is_told_of_and_followed_through_a_restart() {
     let broker = start(&kafka, &directory, ground.path(), None);
     let port = broker.port;
     broker.create_topic(&kafka, TOPIC, 2).unwrap();
-    let exporting = Exporting::start(broker.pid, &directory.join("export.txt"));
+    let exporting = Exporting::start(broker.pid, &directory.join("export.txt"), &["--measure-probes"]);
     assert_eq!(exporting.get("/healthz").0, 200);
     let produced = "brokerscope_topic_bytes_total";
     let of_topic = format!("topic=\"{TOPIC}\",api=\"PRODUCE\"");
@@ -196,12 +277,20 @@ fn a_real_broker_is_told_of_and_followed_through_a_restart() {
     assert_eq!(sum(&slow, "brokerscope_source_up", "purpose=\"file-writes\""), 1.0);
 
     drop(before);
+    let mode = ["--always-on", "--slower-than", "65ms"];
+    let always_on = Exporting::start(broker.pid, &directory.join("always-on.txt"), &mode);
+    let mut client = Client::connect(&broker);
+    for _ in 0..10 {
+        client.produce();
+    }
+    // At once: what is not delivered yet must be all the same.
     broker.stop();
     exporting.await_scrape("the broker is gone", |scraped| scraped["brokerscope_broker_up"] == 0.0);
     assert_eq!(exporting.get("/readyz").0, 503);
     let broker = start(&kafka, &directory, ground.path(), Some(port));
     let back = exporting.await_scrape("it is back", |scraped| scraped["brokerscope_broker_up"] == 1.0);
     assert_eq!(back["brokerscope_broker_restarts_total"], 1.0);
+    count_each_request_once(always_on, &client, &broker, &mut ground);
     let after = load(&kafka, &broker, &directory.join("after"));
     let had = sum(&back, produced, &of_topic);
     assert!(had >= sum(&slow, produced, &of_topic), "what was counted stays");

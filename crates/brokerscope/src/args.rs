@@ -207,17 +207,17 @@ pub(crate) struct AlwaysOn {
 
 #[cfg(feature = "live")]
 impl AlwaysOn {
-    /// What is slow to a watch that is always on; none where it was not asked for.
+    /// What is slow to such a watch; none if everything is to be watched.
     ///
     /// # Errors
-    /// Everything is.
-    pub(crate) fn threshold(self, slower_than: Nanos) -> Result<Option<Nanos>, Usage> {
-        if self.always_on && slower_than <= Nanos::ZERO {
+    /// Everything would be slow.
+    pub(crate) fn threshold(self, slow: Slow) -> Result<Option<Nanos>, Usage> {
+        if self.always_on && slow.slower_than <= Nanos::ZERO {
             return Err(Usage::new(
-                "--always-on needs --slower-than: nothing is read while no request is that slow",
+                "--always-on needs --slower-than: causes are looked for only around requests that slow",
             ));
         }
-        Ok(self.always_on.then_some(slower_than))
+        Ok(self.always_on.then_some(slow.slower_than))
     }
 }
 

@@ -68,16 +68,18 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Judges as configured. Stages are added up of all produce and fetch requests.
+    /// Judges as configured. Stages are added up of all produce and fetch requests; of a watch that is always on, which sees
+    /// few others, of slow ones.
     pub fn new(config: Config, mut about: BrokerInfo, names: Classifiers) -> Self {
         let slower_than = config.slower_than;
+        let stages_of = if about.is_always_on { Vec::new() } else { APIS.to_vec() };
         about.plan.truncate(MAX_PURPOSES);
         about.plan.iter_mut().for_each(|(purpose, _)| *purpose = label::clean(purpose).to_string());
         // A purpose has one series: 1 if any source serves it.
         about.plan.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
         about.plan.dedup_by(|next, kept| next.0 == kept.0);
         Self {
-            engine: Engine::new(Config { stages_of: APIS.to_vec(), ..config }),
+            engine: Engine::new(Config { stages_of, ..config }),
             metrics: Metrics::new(slower_than, about, names),
             otlp: None,
             now: Nanos::MIN,
@@ -116,7 +118,7 @@ impl Exporter {
 
     fn take_decided(&mut self) {
         for staged in self.engine.take_request_stages() {
-            self.metrics.stages(&staged);
+            self.metrics.stages(&staged.request, &staged.stages);
         }
         for verdict in self.engine.take_verdicts() {
             self.metrics.verdict(&verdict, self.now);

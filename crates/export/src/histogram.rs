@@ -42,13 +42,25 @@ impl Histogram {
     /// Counts a value; which bucket it fell into. What is below zero, because two clocks disagreed, counts as zero.
     pub(crate) fn observe(&mut self, value: f64) -> usize {
         let value = if value > 0.0 { value } else { 0.0 };
-        let bucket = self.bounds.partition_point(|bound| *bound < value);
-        if let Some(count) = self.counts.get_mut(bucket) {
-            *count += 1;
-        }
-        self.native.observe(value);
         self.sum += value;
-        self.count += 1;
+        self.count_values(value, 1)
+    }
+
+    /// Counts values, each so many times; their sum is known more exactly.
+    pub(crate) fn observe_counts(&mut self, values: impl Iterator<Item = (f64, u64)>, sum: f64) {
+        self.sum += sum;
+        for (value, count) in values {
+            self.count_values(value, count);
+        }
+    }
+
+    fn count_values(&mut self, value: f64, count: u64) -> usize {
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        if let Some(counted) = self.counts.get_mut(bucket) {
+            *counted += count;
+        }
+        self.native.observe(value, count);
+        self.count += count;
         bucket
     }
 
@@ -107,11 +119,11 @@ pub(crate) struct Spans {
 }
 
 impl Native {
-    pub(crate) fn observe(&mut self, value: f64) {
+    pub(crate) fn observe(&mut self, value: f64, count: u64) {
         if value > ZERO_THRESHOLD {
-            *self.counts.entry(index(value)).or_default() += 1;
+            *self.counts.entry(index(value)).or_default() += count;
         } else {
-            self.zero += 1;
+            self.zero += count;
         }
     }
 
@@ -256,7 +268,7 @@ mod tests {
     fn runs_of_buckets_are_told_by_their_gaps_and_counts_by_their_differences() {
         let mut native = Native::default();
         for value in [0.0, 1.0, 1.0, 1.0, 1.05, 4.0, 4.0] {
-            native.observe(value);
+            native.observe(value, 1);
         }
         assert_eq!(native.zero, 1);
         // Buckets 0 and 1, then 14 empty ones, then 16.

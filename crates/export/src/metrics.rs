@@ -3,14 +3,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use diagnose::{JoinStats, RequestStages};
+use diagnose::JoinStats;
 use model::CommitPhases;
+use model::api_key::{FETCH, JOIN_GROUP, PRODUCE, SHARE_FETCH, SYNC_GROUP};
 use model::{
     BlockIo, BrokerChange, BrokerState, Cause, CpuGapKind, Device, Event, FileKind, FileOp, FileOpKind,
-    HostSample, HostScope, JournalCommit, LockSource, LockWait, Nanos, Request, Verdict,
+    HostSample, HostScope, JournalCommit, LockSource, LockWait, Nanos, Request, RequestLatencies, Stages,
+    Verdict,
 };
 
-use crate::catalog::{APIS, Metric};
+use crate::catalog::{APIS, Metric, UNSEEN_ALWAYS_ON};
 use crate::format::Encoder;
 use crate::histogram::{Exemplar, seconds};
 use crate::label::{ByLabel, clean};
@@ -28,6 +30,8 @@ const MAX_LISTENERS: usize = 64;
 const MAX_RECENT_ROOTS: usize = 4_096;
 /// No device or interface moves more in a second: what says so is damaged.
 const MAX_RATE: f64 = 1e15;
+/// The same of requests that a broker answers.
+const MAX_REQUESTS: u64 = 1 << 30;
 /// Block requests that hold no page of a file.
 const NO_FILE: &str = "unknown";
 
@@ -69,6 +73,8 @@ pub struct BrokerInfo {
     pub version: String,
     /// What was to be seen, and whether it is.
     pub plan: Vec<(String, bool)>,
+    /// Whether all requests are counted by [`RequestLatencies`], and only those around slow ones are events.
+    pub is_always_on: bool,
 }
 
 impl BrokerInfo {
@@ -121,6 +127,12 @@ impl Metrics {
     pub(crate) fn new(slower_than: Nanos, about: BrokerInfo, names: Classifiers) -> Self {
         let mut registry = Registry::new();
         registry.set(Metric::Threshold, &[], seconds(slower_than));
+        if about.is_always_on {
+            for metric in UNSEEN_ALWAYS_ON {
+                registry.clear(*metric);
+            }
+            registry.remove(Metric::Duration, model::api_key::name(FETCH));
+        }
         for (purpose, seen) in &about.plan {
             registry.set(Metric::SourceUp, &[purpose], f64::from(u8::from(*seen)));
         }
@@ -148,6 +160,10 @@ impl Metrics {
         let registry = &mut self.registry;
         registry.count(Metric::Events, &[], 1);
         match event {
+            // Some of many: requests would count twice, and of the others nobody would know what share they are.
+            Event::Request(_) | Event::FileOp(_) | Event::OffCpu(_) if self.about.is_always_on => {
+                self.broker_seen();
+            }
             Event::Request(request) => {
                 self.broker_seen();
                 self.request(request);
@@ -155,6 +171,10 @@ impl Metrics {
             Event::FileOp(op) => {
                 self.broker_seen();
                 self.file_op(op);
+            }
+            Event::RequestLatencies(counted) if self.about.is_always_on => {
+                self.broker_seen();
+                self.latencies(counted);
             }
             Event::BlockIo(io) => self.block_io(io),
             Event::JournalCommit(commit) => self.journal_commit(commit),
@@ -214,12 +234,11 @@ impl Metrics {
         registry.count(Metric::Throttled, api, u64::from(throttle_ms > 0));
         registry.add(Metric::ThrottleTime, api, throttle_ms as f64 / 1e3);
         if let Some(latency) = request.latency_less_wait().filter(|_| !is_long_poll) {
-            let api = if APIS.contains(&request.api) { request.api } else { "OTHER" };
-            let at = request.last_seen();
-            registry
-                .observe_with(Metric::Duration, &[api], (latency, at), |value| Exemplar::of(request, value));
+            let time = (latency, request.last_seen());
+            let example = |value| Exemplar::of(request, value);
+            registry.observe_with(Metric::Duration, &[api_or_other(request.api)], time, example);
         }
-        if request.api_key == model::api_key::PRODUCE {
+        if request.api_key == PRODUCE {
             // With magic 2 what one partition is sent is one record batch, before, one message set.
             for batch in request.partitions.iter().filter(|batch| batch.bytes > 0) {
                 registry.observe(Metric::BatchBytes, &[], f64::from(batch.bytes));
@@ -229,6 +248,26 @@ impl Metrics {
             }
         }
         self.topics.request(registry, request);
+    }
+
+    /// Requests that the kernel counted.
+    fn latencies(&mut self, counted: &RequestLatencies) {
+        let (registry, api) = (&mut self.registry, &[counted.api]);
+        registry.count(Metric::Requests, api, counted.requests);
+        registry.count(Metric::RequestBytes, api, counted.request_bytes);
+        registry.count(Metric::ResponseBytes, api, counted.response_bytes);
+        match counted.api_key {
+            // How long they waited for data is not known.
+            FETCH | SHARE_FETCH => {}
+            JOIN_GROUP | SYNC_GROUP => registry.count(Metric::LongPolls, api, counted.answered()),
+            _ => {
+                let latencies = counted.latencies.iter();
+                let latencies = latencies
+                    .map(|one| (seconds(one.latency.at_least_zero()), one.requests.min(MAX_REQUESTS)));
+                let sum = seconds(counted.total_latency.at_least_zero());
+                registry.observe_counts(Metric::Duration, &[api_or_other(counted.api)], latencies, sum);
+            }
+        }
     }
 
     /// How long those took that go to log dirs, by device; what was read and written, by kind of file.
@@ -342,13 +381,12 @@ impl Metrics {
     }
 
     /// Takes the stages of a request.
-    pub(crate) fn stages(&mut self, staged: &RequestStages) {
-        let request = &staged.request;
+    pub(crate) fn stages(&mut self, request: &Request, stages: &Stages) {
         let Some(api) = APIS.into_iter().find(|api| *api == request.api) else { return };
         if request.intended_wait().is_some() {
             return;
         }
-        for (stage, length) in staged.stages.iter().filter(|(_, length)| *length > Nanos::ZERO) {
+        for (stage, length) in stages.iter().filter(|(_, length)| *length > Nanos::ZERO) {
             let time = (length, request.last_seen());
             let example = |value| Exemplar::of(request, value);
             self.registry.observe_with(Metric::Stage, &[api, stage.as_str()], time, example);
@@ -366,6 +404,9 @@ impl Metrics {
         registry.add(Metric::SlowTime, &labels, latency);
         if verdict.cause != Cause::Unobserved && self.roots.is_new(&verdict.root) {
             registry.count(Metric::Roots, &[cause], 1);
+        }
+        if self.about.is_always_on {
+            self.stages(&verdict.request, &verdict.stages);
         }
     }
 
@@ -385,6 +426,11 @@ impl Metrics {
         }
         self.registry.encode(out, now);
     }
+}
+
+/// The label by which its latency counts.
+fn api_or_other(api: &'static str) -> &'static str {
+    if APIS.contains(&api) { api } else { "OTHER" }
 }
 
 /// Its name, or its number where the name is not known.

@@ -131,6 +131,17 @@ impl Registry {
         self.histogram(metric, labels, |histogram| _ = histogram.observe(value));
     }
 
+    /// Counts values in a histogram, each so many times, whose sum is known.
+    pub(crate) fn observe_counts(
+        &mut self,
+        metric: Metric,
+        labels: &[&str],
+        values: impl Iterator<Item = (f64, u64)>,
+        sum: f64,
+    ) {
+        self.histogram(metric, labels, |histogram| histogram.observe_counts(values, sum));
+    }
+
     /// Counts a length of time in a histogram.
     pub(crate) fn observe_time(&mut self, metric: Metric, labels: &[&str], length: Nanos) {
         self.observe(metric, labels, seconds(length));

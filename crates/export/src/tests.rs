@@ -59,14 +59,19 @@ pub(crate) fn about() -> BrokerInfo {
         kernel: "6.18".to_owned(),
         version: "0".to_owned(),
         plan: vec![("file-writes".to_owned(), true), ("requests".to_owned(), false)],
+        is_always_on: false,
     }
 }
 
 /// One that calls what takes 100 ms slow. Threads are called by their roles.
 pub(crate) fn exporter() -> Exporter {
+    exporter_of(about())
+}
+
+pub(crate) fn exporter_of(about: BrokerInfo) -> Exporter {
     let role_of = |name: &str| if name.starts_with("data-plane") { "request-handlers" } else { "other" };
     let kind_of = |path: &str| if path.contains(".log") { FileKind::Log } else { FileKind::Other };
-    Exporter::new(Config::replay(ms(100)), about(), Classifiers { role_of, kind_of })
+    Exporter::new(Config::replay(ms(100)), about, Classifiers { role_of, kind_of })
 }
 
 pub(crate) fn scrape(exporter: &mut Exporter) -> Scrape {
@@ -75,7 +80,10 @@ pub(crate) fn scrape(exporter: &mut Exporter) -> Scrape {
 
 /// A scrape after these events.
 pub(crate) fn told(events: impl IntoIterator<Item = Event>) -> Scrape {
-    let mut exporter = exporter();
+    told_by(exporter(), events)
+}
+
+pub(crate) fn told_by(mut exporter: Exporter, events: impl IntoIterator<Item = Event>) -> Scrape {
     for event in events {
         exporter.push(event);
     }

@@ -6,6 +6,8 @@ use report::explanation::Unobservable;
 const SEEN: &str = "seen: ";
 /// How the plan marks what could not be seen.
 const MISSING: &str = "missing: ";
+/// How many requests there were and how long they took, of a watch that is always on.
+pub const REQUEST_LATENCIES: &str = "request-latencies";
 /// Writes to files.
 pub const FILE_WRITES: &str = "file-writes";
 /// Requests on listeners that are TLS.

@@ -49,14 +49,14 @@ pub(crate) struct Explain {
     inputs: Vec<PathBuf>,
     /// Explain the request with this correlation id, however fast it was. Connections use the same ids:
     /// --client ADDRESS:PORT chooses one.
-    #[arg(long, help_heading = "Filter", value_name = "CORRELATION", allow_negative_numbers = true, conflicts_with_all = ["top", "slower_than"])]
+    #[arg(long, help_heading = "Filter", value_name = "CORRELATION", allow_negative_numbers = true, conflicts_with_all = ["top", "slower_than", "always_on"])]
     request: Option<i32>,
     /// Explain a recording while it is written: each verdict comes as soon as all its evidence is there, about 12 s
     /// after the request. Stops when the recorder ends, or on Ctrl-C.
-    #[arg(long, help_heading = "Input", conflicts_with = "top")]
+    #[arg(long, help_heading = "Input", conflicts_with_all = ["top", "always_on"])]
     follow: bool,
     /// Save the verdicts in the recording too, as the table verdicts/ (Parquet); replaces earlier ones.
-    #[arg(long, help_heading = "Output", conflicts_with_all = ["request", "port", "topic", "api", "client", "errors", "no_waits"])]
+    #[arg(long, help_heading = "Output", conflicts_with_all = ["request", "port", "topic", "api", "client", "errors", "no_waits", "always_on"])]
     save: bool,
     /// Compare each request with Kafka's own request log (kafka.request.logger at DEBUG; plain or gzip), and show how
     /// far both agree (several files after one --request-log).
@@ -103,8 +103,8 @@ impl Run for Explain {
 
     fn run(&self) -> anyhow::Result<()> {
         self.scope.filter.requests().check()?;
-        if self.mode.always_on && (self.request.is_some() || self.top.top.is_some()) {
-            return usage("--always-on does not take --request or --top: verdicts come as requests are slow");
+        if self.mode.always_on && self.top.top.is_some() {
+            return usage("--always-on shows each verdict as it comes: it does not take --top");
         }
         if let Some(interface) = self.live_interface() {
             if self.follow || self.save {
@@ -163,7 +163,7 @@ impl Explain {
         let stop = Stop::after(None)?;
         let options = self.scope.live_options(self.jvm);
         let slow = self.scope.slow.slower_than;
-        let (interface, always_on) = (Some(interface.to_owned()), self.mode.threshold(slow)?);
+        let (interface, always_on) = (Some(interface.to_owned()), self.mode.threshold(self.scope.slow)?);
         let wait = if self.mode.always_on { ALWAYS_ON_WAIT } else { options.wait };
         let options = LiveOptions { interface, always_on, wait, ..options };
         let mut live = Live::start(options, Some(stop), self.length.duration)?;

@@ -15,7 +15,8 @@ use export::{BrokerInfo, Classifiers, Exporter, MetricsService, Server};
 use model::FileKind;
 
 use super::Run;
-use crate::args::{Flags, From, Service, Speed};
+use crate::args::{AlwaysOn, Flags, From, Service, Speed};
+use crate::failure::usage;
 use crate::output;
 use crate::own_process::OwnProcess;
 
@@ -35,6 +36,7 @@ watches a broker.
 Examples:
   brokerscope export
   brokerscope export --listen 10.0.0.1:9465 --slower-than 65ms --top-topics 50
+  brokerscope export --always-on --slower-than 65ms
   brokerscope export --otlp http://127.0.0.1:4318
   brokerscope export --from DIR --speed 60")]
 pub(crate) struct Export {
@@ -53,6 +55,8 @@ pub(crate) struct Export {
     /// Have the kernel measure the time of the BPF programs (live), which itself costs up to two clock readings a run.
     #[arg(long, conflicts_with = "from")]
     measure_probes: bool,
+    #[command(flatten)]
+    mode: AlwaysOn,
     #[command(flatten)]
     from: From,
     #[command(flatten)]
@@ -77,6 +81,13 @@ impl Run for Export {
             ),
             ("slower-than", "Explain requests that took at least this long"),
             (
+                "always-on",
+                "Watch so that it can stay on (live): the kernel counts requests, their bytes and latencies, and is read \
+                 once a second and when a request took as long as --slower-than. Missing are then topics, quota, \
+                 batches, latencies of fetches, stages of quick requests, file operations and TLS connections; each \
+                 verdict comes about 11 s after its request",
+            ),
+            (
                 "for",
                 "Stop after this time; without it, on Ctrl-C. A broker that is restarted meanwhile is followed",
             ),
@@ -100,6 +111,9 @@ impl Run for Export {
             );
         }
         if let Some(directory) = &self.from.from {
+            if self.mode.always_on {
+                return usage("--always-on is for live input; a recording is exported as it was made");
+            }
             return replay::run(self, directory, server);
         }
         #[cfg(feature = "live")]
@@ -205,7 +219,8 @@ mod live {
         // For as long as this is held, also for programs that are loaded after a restart. The right to ask for it is given
         // away when the watch has begun.
         let measuring = if args.measure_probes { probes::overhead::count_run_time() } else { None };
-        let options = LiveOptions { wait: StdDuration::ZERO, ..args.service.live_options() };
+        let always_on = args.mode.threshold(args.service.scope.slow)?;
+        let options = LiveOptions { wait: StdDuration::ZERO, always_on, ..args.service.live_options() };
         let mut live = Live::start(options, Some(stop), args.service.length.duration)?;
         if args.measure_probes && measuring.is_none() {
             tracing::warn!(

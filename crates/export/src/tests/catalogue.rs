@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use super::broker::{stalled, text};
-use super::{exporter, told};
+use super::{about, exporter, exporter_of, told};
 use crate::catalog::{self, FAMILIES};
-use crate::{Exporter, Format, ProcessUsage};
+use crate::{BrokerInfo, Exporter, Format, ProcessUsage};
 
 const BEGIN: &str = "<!-- begin: metrics -->\n";
 const END: &str = "<!-- end -->\n";
@@ -58,10 +58,7 @@ fn what_nothing_was_seen_of_is_zero_where_its_labels_are_known() {
 fn a_plan_that_says_the_same_twice_is_told_once() {
     let plan = [("a\n", false), ("a\n", true), ("b", false)];
     let plan = plan.map(|(purpose, seen)| (purpose.to_owned(), seen)).to_vec();
-    let about = crate::BrokerInfo { plan, ..super::about() };
-    let names = crate::Classifiers { role_of: |_| "other", kind_of: |_| model::FileKind::Other };
-    let mut exporter = Exporter::new(diagnose::Config::replay(super::ms(100)), about, names);
-    let told = super::scrape(&mut exporter);
+    let told = super::told_by(exporter_of(BrokerInfo { plan, ..about() }), []);
     assert_eq!(told.of_series("source_up{purpose=\"a\u{fffd}\"}"), 1.0);
     assert_eq!(told.of_series("source_up{purpose=\"b\"}"), 0.0);
 }

@@ -1,9 +1,10 @@
 //! Requests, their stages, slow ones.
 
-use model::{Partition, Request};
+use model::{Event, LatencyCount, Partition, Request, RequestLatencies};
 
-use super::broker::{asked, fetch, produce, stalled};
-use super::{ms, told};
+use super::broker::{append, asked, fetch, op, produce, stalled};
+use super::{about, exporter_of, ms, told, told_by};
+use crate::BrokerInfo;
 
 #[test]
 fn requests_are_counted_by_api_with_their_bytes() {
@@ -72,7 +73,7 @@ fn batches_tell_their_fill() {
 fn stages_are_of_all_requests_and_add_up_to_their_latencies() {
     let mut events = stalled();
     // Quick, with its write.
-    events.push(super::broker::op(super::broker::append(9, "orders", 1_202, 1_205, 3)));
+    events.push(op(append(9, "orders", 1_202, 1_205, 3)));
     events.push(asked(produce(3, "orders", 1_200, 1_210)));
     // Of this one nothing was seen but the packets.
     events.push(asked(produce(4, "orders", 1_300, 1_350)));
@@ -109,4 +110,65 @@ fn without_evidence_no_cause_is_named() {
     let told = told([asked(produce(1, "orders", 1_000, 1_200))]);
     assert_eq!(told.of_series("slow_requests_total{api=\"PRODUCE\",cause=\"unobserved\"}"), 1.0);
     assert!(!told.each().any(|(name, count)| name.contains("slow_roots_total") && count > 0.0));
+}
+
+/// Requests that the kernel counted: so many of 100 bytes, and the latencies of those that were answered.
+fn counted(api_key: i16, requests: u64, latencies_ms: &[(i64, u64)]) -> Event {
+    let latencies = latencies_ms.iter();
+    let latencies = latencies.map(|&(latency, requests)| LatencyCount { latency: ms(latency), requests });
+    Event::from(RequestLatencies {
+        start: ms(1_000),
+        end: ms(2_000),
+        port: 9_092,
+        api_key,
+        api: model::api_key::name(api_key),
+        requests,
+        request_bytes: requests * 100,
+        unanswered: 0,
+        given_up: 0,
+        response_bytes: 60,
+        total_latency: ms(latencies_ms.iter().map(|&(latency, requests)| latency * requests as i64).sum()),
+        latencies: latencies.collect(),
+    })
+}
+
+#[test]
+fn what_the_kernel_counted_is_not_counted_again_by_the_events_of_slow_requests() {
+    let exporter = exporter_of(BrokerInfo { is_always_on: true, ..about() });
+    // The two slow requests are among the ten, and a quick one that is delivered beside them; two are not answered yet.
+    let mut events = vec![
+        counted(0, 6, &[(1, 4), (127, 1)]),
+        counted(0, 4, &[(2, 2), (121, 1)]),
+        counted(1, 5, &[(500, 5)]),
+        counted(3, 1, &[(3, 1)]),
+        counted(11, 2, &[(3_000, 2)]),
+    ];
+    events.extend(stalled());
+    events.push(op(append(9, "orders", 1_202, 1_205, 3)));
+    events.push(asked(produce(3, "orders", 1_200, 1_210)));
+    let told = told_by(exporter, events);
+    assert_eq!(told.of_series("requests_total{api=\"PRODUCE\"}"), 10.0);
+    assert_eq!(told.of_series("requests_total{api=\"JOIN_GROUP\"}"), 2.0);
+    assert_eq!(told.of_series("request_bytes_total{api=\"PRODUCE\"}"), 1_000.0);
+    assert_eq!(told.of_series("response_bytes_total{api=\"PRODUCE\"}"), 120.0);
+    let duration = |of: &str| told.find(&format!("request_duration_seconds_{of}"));
+    assert_eq!(duration("count{api=\"PRODUCE\"}"), Some(8.0));
+    assert_eq!(duration("sum{api=\"PRODUCE\"}"), Some(0.256));
+    assert_eq!(duration("bucket{api=\"PRODUCE\",le=\"0.001\"}"), Some(4.0));
+    assert_eq!(duration("bucket{api=\"PRODUCE\",le=\"0.25\"}"), Some(8.0));
+    assert_eq!(duration("count{api=\"OTHER\"}"), Some(1.0), "a rebalance is a long poll");
+    assert_eq!(told.of_series("long_poll_requests_total{api=\"JOIN_GROUP\"}"), 2.0);
+    assert_eq!(duration("count{api=\"FETCH\"}"), None, "how long they waited for data is not known");
+    // Stages are of the two alone.
+    assert_eq!(told.of_series("slow_requests_total{api=\"PRODUCE\",cause=\"journal-commit\"}"), 2.0);
+    assert_eq!(told.of_series("request_stage_duration_seconds_count{api=\"PRODUCE\",stage=\"append\"}"), 2.0);
+    assert_eq!(told.find("topic_requests_total{topic=\"__other__\",api=\"PRODUCE\"}"), None);
+    assert!(!told.each().any(|(name, _)| name.starts_with("brokerscope_write_duration_seconds")));
+}
+
+#[test]
+fn what_a_kernel_counted_adds_nothing_where_each_request_is_an_event() {
+    let told = told([asked(produce(1, "a", 1_000, 1_001)), counted(0, 1, &[(1, 1)])]);
+    assert_eq!(told.of_series("requests_total{api=\"PRODUCE\"}"), 1.0);
+    assert_eq!(told.of_series("request_duration_seconds_count{api=\"PRODUCE\"}"), 1.0);
 }

@@ -63,6 +63,7 @@ pub(super) fn info(manifest: &Manifest) -> BrokerInfo {
         node_id: broker.and_then(|broker| broker.node_id),
         host: manifest.host.name.clone(),
         kernel: manifest.host.kernel.clone(),
+        is_always_on: plan::sees(&manifest.plan, plan::REQUEST_LATENCIES),
         plan: plan::seen(&manifest.plan).map(|(of, is_seen)| (of.clone(), is_seen)).collect(),
         ..BrokerInfo::default()
     }

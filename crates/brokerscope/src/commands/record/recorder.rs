@@ -38,7 +38,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let watch = source::start_watch(
         &broker,
         &LiveOptions {
-            always_on: args.mode.threshold(args.service.scope.slow.slower_than)?,
+            always_on: args.mode.threshold(args.service.scope.slow)?,
             min_lock_wait: Some(args.lock_waits),
             cpu_samples_hz: args.cpu_samples,
             ..args.service.live_options()
