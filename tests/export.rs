@@ -29,7 +29,7 @@ use lab::client::{Connection, Request};
 use lab::kafka::{DEFAULT_VERSION, Kafka};
 use lab::load::{Load, Producer};
 use lab::{Broker, BrokerOptions};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// What takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -284,6 +284,7 @@ fn a_real_broker_is_told_of_and_followed_through_a_restart() {
         client.produce();
     }
     // At once: what is not delivered yet must be all the same.
+    kill_process(Pid::from_raw(broker.pid as i32).unwrap(), Signal::KILL).unwrap();
     broker.stop();
     exporting.await_scrape("the broker is gone", |scraped| scraped["brokerscope_broker_up"] == 0.0);
     assert_eq!(exporting.get("/readyz").0, 503);
