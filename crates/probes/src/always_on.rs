@@ -1,6 +1,6 @@
 //! What a broker can be watched by for months: latencies of its requests in histograms, and the last records of its requests,
 //! its writes to files and its threads' waits, in memory that the kernel's programs overwrite and this process maps. A
-//! separate BPF object with neither system-call hooks nor packets; nothing is read while no request is slow.
+//! separate BPF object with neither system-call hooks nor packets; no record is read while no request is slow.
 //!
 //! [`Plan::choose`] decides purely from [`crate::Facts`], [`Session::attach`] attaches, [`Session::wait`] sleeps until a request
 //! was slow, [`Session::interval`] reads what was recorded around it. Of Kafka's protocol it knows frames, the fixed fields of

@@ -80,7 +80,7 @@ pub struct Options {
 /// What is slow to a watch that is always on.
 #[derive(Clone, Debug)]
 pub struct AlwaysOn {
-    /// A request that takes as long or longer; only around such requests is anything read.
+    /// A request that takes as long or longer; only around such requests are records read.
     pub threshold: Duration,
     /// The broker's ports.
     pub ports: Vec<u16>,
