@@ -73,6 +73,7 @@ fn a_broker_is_watched() {
         check_appends(&mut watch, file_system.path(), is_xfs);
     }
     check_wait(&mut watch, &file_systems[0]);
+    check_file_call(file_systems[0].path());
     check_cpu_wait(&mut watch);
     check_wait_after_write(&mut watch);
     check_overwritten(&broker, file_systems[0].path());
@@ -475,6 +476,28 @@ fn check_wait(watch: &mut Watch, file_system: &FileSystem) {
     // Down to where it sleeps: what a lock is taken by does not say which kind it is.
     assert!(wait.stack.contains(";vfs_write;") && wait.stack.ends_with("schedule"), "{}", wait.stack);
     assert_eq!(&*wait.comm, "writer");
+}
+
+/// A sync sleeps until the journal's commit is on the device.
+fn check_file_call(directory: &Path) {
+    let min_wait = Duration::from_micros(10);
+    let session = attach(&Options { threshold: NEVER, min_wait, ..Options::default() });
+    let mut watch = Watch { session, port: 0 };
+    let mut file = File::create(directory.join("synced")).unwrap();
+    let from_ns = monotonic_ns();
+    let calls = [(); 2].map(|()| {
+        file.write_all(&[1; 5_000]).unwrap();
+        file.sync_all().unwrap();
+    });
+    let waits = watch.waits_of(scene::current_tid(), from_ns);
+    let calls_of = |file: &File| {
+        let (metadata, sync) = (file.metadata().unwrap(), Some(libc::SYS_fsync as u32));
+        let device = (libc::major(metadata.dev()), libc::minor(metadata.dev()));
+        let of_it = waits.iter().filter(move |it| it.call == sync).filter_map(|it| it.file_call);
+        let of_it = of_it.filter(move |it| (it.device, it.inode) == (device, metadata.ino()));
+        of_it.map(|it| it.number).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(calls_of(&file).len(), calls.len(), "{waits:#?}");
 }
 
 /// A thread that could run, and another one has the only CPU that it may run on.

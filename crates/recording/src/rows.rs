@@ -22,9 +22,9 @@ use model::{
     CpuGapKind, CpuSample, Device, Direction, DirtyThrottle, Doubt, Evidence, EvidenceKind, FileKind, FileOp,
     FileOpKind, HandlerCall, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, KafkaTimes,
     KernelSpan, LatencyCount, Lock, LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos,
-    OffCpu, Partition, PartitionState, Pid, ProcessStop, Reclaim, Request, RequestLatencies, RequestSource, Row, SocketOp,
-    SocketOpKind, SpanSource, Stage, StageSpan, Stages, StopKind, TcpEvent, TcpEventKind, Tid, TlsTraffic,
-    TopicId, TopicPartition, Verdict, Waiter, Waker,
+    OffCpu, Partition, PartitionState, Pid, ProcessStop, Reclaim, Request, RequestLatencies, RequestSource,
+    Row, SocketOp, SocketOpKind, SpanSource, Stage, StageSpan, Stages, StopKind, TcpEvent, TcpEventKind, Tid,
+    TlsTraffic, TopicId, TopicPartition, Verdict, Waiter, Waker,
 };
 
 use crate::builders::{NumberBuilder, TextBuilder, ValueBuilder};

@@ -124,7 +124,7 @@ pub struct FileCall {
     pub device: (u32, u32),
     /// The file's inode.
     pub inode: u64,
-    /// Which of its thread's calls that read, or of those that sync, this is.
+    /// Which of its thread's calls that read this is; of a sync, how many that write came before.
     pub number: u64,
 }
 

@@ -210,7 +210,7 @@ struct cpu_wait_record {
 
 /* A call that reads, sends or syncs a file. */
 struct file_call {
-	/* which of the thread's calls that read, or of those that sync */
+	/* which of the thread's calls that read; of a sync, how many that write came before */
 	__u64 number;
 	/* 0 where the thread is in no such call */
 	__u64 inode;

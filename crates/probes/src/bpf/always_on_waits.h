@@ -73,7 +73,7 @@ static __always_inline void name_file_call(struct file_call *call, struct task_s
 	struct file *file;
 
 	call->inode = 0;
-	if (!bpf_core_field_exists(struct task_struct, ioac.syscfs))
+	if (!bpf_core_field_exists(struct task_struct, ioac.syscr))
 		return;
 	switch ((__s32)registers->CALL_NUMBER) {
 	case NR_SENDFILE:
@@ -86,7 +86,8 @@ static __always_inline void name_file_call(struct file_call *call, struct task_s
 		break;
 	case NR_FSYNC:
 	case NR_FDATASYNC:
-		call->number = task->ioac.syscfs;
+		/* nobody syncs a file twice without a write in between */
+		call->number = task->ioac.syscw;
 		break;
 	default:
 		return;

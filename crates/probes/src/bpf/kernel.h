@@ -154,10 +154,9 @@ struct sched_entity {
 
 /* with CONFIG_TASK_XACCT */
 struct task_io_accounting {
-	/* the thread's calls that read, write and fsync, counted as each returns (inc_syscw, include/linux/sched/xacct.h) */
+	/* the thread's calls that read and that write, counted as each returns (inc_syscw, include/linux/sched/xacct.h) */
 	__u64 syscr;
 	__u64 syscw;
-	__u64 syscfs;
 };
 
 struct signal_struct {
