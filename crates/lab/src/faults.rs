@@ -96,6 +96,16 @@ const ALL: [&Fault; 37] = [
     &disk::QUIET,
 ];
 
+/// How a recorder watches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum WatchMode {
+    /// All that can be seen
+    #[default]
+    Full,
+    /// `record --always-on`
+    AlwaysOn,
+}
+
 /// Arguments of `faults`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FaultsArguments {
@@ -114,9 +124,9 @@ pub struct FaultsArguments {
     /// Print the faults and end
     #[arg(long)]
     pub list: bool,
-    /// Record with --always-on; what that cannot see may stay unobserved
-    #[arg(long)]
-    pub always_on: bool,
+    /// How brokers are watched; what an always-on watch cannot see may stay unobserved
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub watch: WatchMode,
     /// Keep recordings and results in DIR; what is there already of this seed is not done again
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
@@ -169,7 +179,7 @@ fn run_all(
     brokerscope: Option<&Path>,
 ) -> Result<Vec<FaultResult>> {
     let mut observer = session::start(brokerscope)?;
-    if arguments.always_on {
+    if arguments.watch == WatchMode::AlwaysOn {
         observer.record_flags = always_on_flags();
     }
     let seed = arguments.seed.unwrap_or_else(draw_seed);

@@ -319,6 +319,7 @@ fn check_slow(watch: &mut Watch, broker: &Broker) {
         assert_eq!(slow.answer, answer(id, 600)[..256]);
         assert_eq!((request.tid, slow.max_wait_ms), (scene::current_tid(), 0));
         assert_eq!(slow.client_id.as_deref(), Some("client"));
+        assert_eq!(slow.descriptor, connection.server.as_raw_fd());
         assert_eq!(slow.complete_ns, request.first_read_ns, "all of it was there when its size was read");
     }
     // The sequence numbers are those of the connection's bytes, one request and one answer apart.

@@ -207,6 +207,8 @@ mod live {
 
     /// Between two bursts: to be woken for every batch costs more, and nobody asks more often than that.
     const PAUSE: StdDuration = StdDuration::from_millis(50);
+    /// The same of a watch that is always on, which mostly has nothing to say.
+    const ALWAYS_ON_PAUSE: StdDuration = StdDuration::from_millis(250);
     /// Events handed over at a time: a part of a [`Slice`].
     const EVENTS_AT_ONCE: usize = 32;
     /// Bursts in a row that did not drain the queue, which has room for several times as many.
@@ -234,6 +236,7 @@ mod live {
         tracing::info!("exporting metrics of broker {pid}{}", args.service.length.until());
         // Where the kernel does not let it, it does as much.
         let _ = watch::set_sched_batch();
+        let rest = if always_on.is_some() { ALWAYS_ON_PAUSE } else { PAUSE };
         let (mut burst, mut bursts) = (Vec::new(), 0);
         loop {
             match live.next() {
@@ -243,6 +246,9 @@ mod live {
                 Step::Pause(pause) => {
                     bursts = if pause.drained { 0 } else { bursts + 1 };
                     take(&service, &mut burst, pause, bursts > MAX_PACED_BURSTS);
+                    if pause.drained {
+                        std::thread::sleep(rest);
+                    }
                 }
                 Step::End => break,
             }
@@ -270,8 +276,5 @@ mod live {
             exporter.is_watched()
         });
         service.set_ready(if is_watched { Ok(()) } else { Err(GONE.to_owned()) });
-        if pause.drained {
-            std::thread::sleep(PAUSE);
-        }
     }
 }

@@ -181,6 +181,8 @@ pub struct SlowRequest {
     pub client_id: Option<Arc<str>>,
     /// How long a Fetch asked to be kept waiting, milliseconds; 0 for others.
     pub max_wait_ms: u32,
+    /// The connection's descriptor, in the call that wrote the answer's last byte.
+    pub descriptor: i32,
     /// TCP's sequence number of the request's first byte.
     pub read_sequence: u32,
     /// Of the answer's.
@@ -217,6 +219,7 @@ impl SlowRequest {
             connection,
             client_id: client_id.map(|id| String::from_utf8_lossy(id).into()),
             max_wait_ms: slow.max_wait_ms,
+            descriptor: slow.descriptor,
             read_sequence: slow.read_sequence,
             write_sequence: slow.write_sequence,
             answer: slow.answer.get(..length)?.to_vec(),

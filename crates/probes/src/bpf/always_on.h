@@ -268,7 +268,8 @@ struct slow_request {
 	/* what the client calls itself, as far as it is known; valid bytes of it */
 	__u32 client_bytes;
 	__u8 client[MAX_CLIENT_ID];
-	__u32 reserved;
+	/* the connection's, in the call that wrote the answer's last byte */
+	__s32 descriptor;
 };
 
 #pragma clang diagnostic pop

@@ -97,6 +97,7 @@ static __always_inline void copy_answer(struct slow_request *slow, struct connec
 static __always_inline void submit_slow(struct connection *connection, struct open_request *open,
 					struct walk *walk)
 {
+	struct pt_regs *registers = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	struct slow_request *slow;
 
 	if (!may_submit(walk->now))
@@ -122,6 +123,8 @@ static __always_inline void submit_slow(struct connection *connection, struct op
 	slow->read_sequence = open->read_sequence;
 	slow->write_sequence = open->write_sequence;
 	slow->max_wait_ms = open->max_wait_ms;
+	/* of all calls that write to a socket, sendfile among them, it is the first argument */
+	slow->descriptor = registers->FIRST_ARGUMENT;
 	slow->client_bytes = connection->client_bytes;
 	__builtin_memcpy(slow->client, connection->client, MAX_CLIENT_ID);
 	copy_answer(slow, connection, open, walk);

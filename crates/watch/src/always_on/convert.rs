@@ -152,6 +152,7 @@ impl Names {
         self.nameless.retain(|(_, first_ns)| *first_ns >= oldest_ns);
         for (slow, answers) in report.slow.iter().zip(answers) {
             events.extend(self.slow_request(slow, answers, clock));
+            events.extend(self.sendfiles(slow, report.records, clock));
         }
         events
     }
@@ -297,25 +298,60 @@ impl Names {
         request.arrival_end = clock.from_monotonic(slow.complete_ns);
         let written =
             (request.response.unwrap_or(request.arrival_end), request.end.unwrap_or(request.arrival_end));
-        let mut op = |kind, tid, (start, end), sequence: u32, bytes: u32| SocketOp {
+        let Request { reader_tid, tid, request_bytes, answer_bytes, .. } = slow.request;
+        let read = (read, slow.read_sequence, Some(request_bytes));
+        let written = (written, slow.write_sequence, Some(answer_bytes));
+        let ops = [
+            self.socket_op(slow, SocketOpKind::Read, reader_tid, read),
+            self.socket_op(slow, SocketOpKind::Write, tid, written),
+        ];
+        ops.map(Event::from).into_iter().chain([request.into()]).collect()
+    }
+
+    /// The calls that send files into a slow answer, as far as their thread slept in them.
+    fn sendfiles(&mut self, slow: &SlowRequest, records: &[Record], clock: ClockOffset) -> Vec<Event> {
+        let Request { tid, first_write_ns, last_ns, .. } = slow.request;
+        let is_of_it = |wait: &&Wait| {
+            wait.tid == tid
+                && wait.call.is_some_and(|call| FILE_CALLS.contains(&(call, FileOpKind::Sendfile)))
+                && wait.argument.is_some_and(|descriptor| descriptor as i32 == slow.descriptor)
+                && first_write_ns <= wait.first_ns
+                && wait.last_ns <= last_ns
+        };
+        let waits = records.iter().filter_map(|record| match record {
+            Record::Wait(wait) => Some(wait).filter(is_of_it),
+            _ => None,
+        });
+        let op = |wait: &Wait| {
+            let time = (clock.from_monotonic(wait.first_ns), clock.from_monotonic(wait.last_ns));
+            self.socket_op(slow, SocketOpKind::Sendfile, tid, (time, slow.write_sequence, None)).into()
+        };
+        waits.map(op).collect()
+    }
+
+    /// A call on a slow request's connection: from when to when, the first byte's sequence number, and how many bytes.
+    fn socket_op(
+        &mut self,
+        slow: &SlowRequest,
+        op: SocketOpKind,
+        tid: Tid,
+        ((start, end), sequence, bytes): ((Nanos, Nanos), u32, Option<u32>),
+    ) -> SocketOp {
+        SocketOp {
             start,
             end,
-            op: kind,
+            op,
             pid: self.pid,
             tid,
             thread: self.thread(tid),
             local: slow.connection.local,
             remote: slow.connection.remote,
-            bytes: Some(bytes.into()),
+            bytes: bytes.map(u64::from),
             errno: None,
             sequence,
-            sequence_end: sequence.wrapping_add(bytes),
+            sequence_end: sequence.wrapping_add(bytes.unwrap_or_default()),
             peer_window: None,
-        };
-        let Request { reader_tid, tid, request_bytes, answer_bytes, .. } = slow.request;
-        let reads = op(SocketOpKind::Read, reader_tid, read, slow.read_sequence, request_bytes);
-        let writes = op(SocketOpKind::Write, tid, written, slow.write_sequence, answer_bytes);
-        vec![reads.into(), writes.into(), request.into()]
+        }
     }
 
     /// What the answer says of partitions that were written; nothing where less than the whole answer was kept.

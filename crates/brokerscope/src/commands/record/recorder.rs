@@ -20,6 +20,8 @@ use super::{Record, manifest};
 
 /// Between two looks at whether anything is to be written.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The same of a watch that is always on, which mostly has nothing to write.
+const ALWAYS_ON_PAUSE: Duration = Duration::from_millis(250);
 /// How often the manifest gets a new pair of clock readings and the losses so far.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 /// Pairs kept: a week's worth at that rate.
@@ -67,8 +69,9 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let mut recorder = Recorder { writer, rows, manifest, intake, updated, tls, failed: false };
     // Where the kernel does not let it, it does as much.
     let _ = watch::set_sched_batch();
+    let pause = if args.mode.always_on { ALWAYS_ON_PAUSE } else { PAUSE };
     while !stop.asked() {
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause);
         recorder.look();
     }
     recorder.finish(args, watch)
