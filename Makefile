@@ -55,7 +55,7 @@ endif
 KERNELS ?= 6.1 6.12
 VMTEST_SHORT := matrix always_on sockets profile jvm
 
-.PHONY: accuracy docs manual deb quick test-long live-long demo faults faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
+.PHONY: accuracy docs manual deb quick test-long live-long demo faults faults-always-on faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -104,6 +104,11 @@ faults: setup-faults
 	$(CARGO) build --release -p brokerscope -p lab
 	target/release/brokerscope-lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY)); \
 		reached=$$?; echo; cat target/faults/matrix.md; exit $$reached
+
+# The same faults, recorded with --always-on, which cannot see all of them: docs/design/always-on.md says which.
+faults-always-on: setup-faults
+	$(CARGO) build --release -p brokerscope -p lab
+	target/release/brokerscope-lab faults --watch always-on --seeds $(SEEDS) --seed $(SEED) --keep target/faults-always-on $(if $(ONLY),--only $(ONLY))
 
 # README and the page on accuracy quote the last whole run of `make faults`.
 accuracy:

@@ -8,9 +8,10 @@
 
 #include "always_on_requests.h"
 
+/* A second's worth of slow requests. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 * 1024);
+	__uint(max_entries, 1024 * 1024);
 } ring SEC(".maps");
 
 /* Heads of slow answers that take several calls, by connection number. */
