@@ -504,27 +504,12 @@ fn check_file_call(directory: &Path) {
 /// A thread that could run, and another one has the only CPU that it may run on.
 fn check_cpu_wait(watch: &mut Watch) {
     let from_ns = monotonic_ns();
-    let is_done = AtomicBool::new(false);
-    let tid = thread::scope(|scope| {
-        // Of equal weight on one CPU, each waits for the other's slice.
-        let spinner = scope.spawn(|| {
-            pin_to_first_cpu();
-            while !is_done.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-        });
-        let waiter = scope.spawn(|| {
-            pin_to_first_cpu();
-            let end = Instant::now() + Duration::from_millis(200);
-            while Instant::now() < end {
-                std::hint::spin_loop();
-            }
-            is_done.store(true, Ordering::Relaxed);
-            scene::current_tid()
-        });
-        let tid = waiter.join().unwrap();
-        spinner.join().unwrap();
-        tid
+    let tid = beside_a_spinner(|| {
+        let end = Instant::now() + Duration::from_millis(200);
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        scene::current_tid()
     });
     let waits = watch.waits_of(tid, from_ns);
     assert!(waits.iter().any(|it| it.kind == WaitKind::Runnable && it.queue_ns >= 1_000_000), "{waits:#?}");
@@ -535,30 +520,16 @@ fn check_cpu_wait(watch: &mut Watch) {
 /// wait would pass for one in the next write.
 fn check_wait_after_write(watch: &mut Watch) {
     let from_ns = monotonic_ns();
-    let is_done = AtomicBool::new(false);
-    let (tid, before, writes) = thread::scope(|scope| {
-        let spinner = scope.spawn(|| {
-            pin_to_first_cpu();
-            while !is_done.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-        });
-        let writer = scope.spawn(|| {
-            pin_to_first_cpu();
-            let mut nowhere = File::create("/dev/null").unwrap();
-            let (before, mut writes) = (writes_of_this_thread(), Vec::new());
-            let end = Instant::now() + Duration::from_millis(300);
-            while Instant::now() < end {
-                let began = monotonic_ns();
-                nowhere.write_all(&[1; 10]).unwrap();
-                writes.push((began, monotonic_ns()));
-            }
-            is_done.store(true, Ordering::Relaxed);
-            (scene::current_tid(), before, writes)
-        });
-        let written = writer.join().unwrap();
-        spinner.join().unwrap();
-        written
+    let (tid, before, writes) = beside_a_spinner(|| {
+        let mut nowhere = File::create("/dev/null").unwrap();
+        let (before, mut writes) = (writes_of_this_thread(), Vec::new());
+        let end = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < end {
+            let began = monotonic_ns();
+            nowhere.write_all(&[1; 10]).unwrap();
+            writes.push((began, monotonic_ns()));
+        }
+        (scene::current_tid(), before, writes)
     });
     let waits = watch.waits_of(tid, from_ns);
     for wait in waits.iter().filter(|it| it.call == Some(libc::SYS_write as u32)) {
@@ -573,6 +544,27 @@ fn writes_of_this_thread() -> u64 {
     let counted = fs::read_to_string("/proc/thread-self/io").unwrap();
     let writes = counted.lines().find_map(|line| line.strip_prefix("syscw: "));
     writes.unwrap().parse().unwrap()
+}
+
+/// Runs in a thread that shares its only CPU with one that spins: of equal weight, each waits for the other's slice.
+fn beside_a_spinner<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let spinner = scope.spawn(|| {
+            pin_to_first_cpu();
+            while !is_done.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let runner = scope.spawn(|| {
+            pin_to_first_cpu();
+            run()
+        });
+        let ran = runner.join();
+        is_done.store(true, Ordering::Relaxed);
+        spinner.join().unwrap();
+        ran.unwrap()
+    })
 }
 
 fn pin_to_first_cpu() {

@@ -400,7 +400,8 @@ static __always_inline int bytes_read(struct sock *sock, __s32 bytes)
 	/* more of a large request */
 	if (connection->request_left > (__u32)bytes) {
 		connection->request_left -= bytes;
-		look_for_rest(connection, sock, bpf_ktime_get_ns());
+		if (!connection->complete_ns)
+			look_for_rest(connection, sock, bpf_ktime_get_ns());
 		return 0;
 	}
 	walk.now = bpf_ktime_get_ns();
