@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
+use libc::c_long;
 use model::{
     ClockOffset, Event, FileKind, FileOp, FileOpKind, Nanos, OffCpu, Partition, Pid, RequestSource, SocketOp,
     SocketOpKind, Tid, TopicId, TopicPartition,
@@ -60,29 +61,17 @@ impl Topics {
     }
 }
 
-/// The numbers of `write`, `pwrite64`, `writev`, `pwritev`, `pwritev2`.
-#[cfg(target_arch = "x86_64")]
-const WRITES: [u32; 5] = [1, 18, 20, 296, 328];
-/// As `include/uapi/asm-generic/unistd.h` has them.
-#[cfg(not(target_arch = "x86_64"))]
-const WRITES: [u32; 5] = [64, 68, 66, 70, 287];
+/// Calls that write.
+const WRITES: [c_long; 5] =
+    [libc::SYS_write, libc::SYS_pwrite64, libc::SYS_writev, libc::SYS_pwritev, libc::SYS_pwritev2];
 
-/// Of `read`, `pread64`, `sendfile`, `fsync`, `fdatasync`.
-#[cfg(target_arch = "x86_64")]
-const FILE_CALLS: [(u32, FileOpKind); 5] = [
-    (0, FileOpKind::Read),
-    (17, FileOpKind::Read),
-    (40, FileOpKind::Sendfile),
-    (74, FileOpKind::Fsync),
-    (75, FileOpKind::Fdatasync),
-];
-#[cfg(not(target_arch = "x86_64"))]
-const FILE_CALLS: [(u32, FileOpKind); 5] = [
-    (63, FileOpKind::Read),
-    (67, FileOpKind::Read),
-    (71, FileOpKind::Sendfile),
-    (82, FileOpKind::Fsync),
-    (83, FileOpKind::Fdatasync),
+/// Calls that read, send or sync a file.
+const FILE_CALLS: [(c_long, FileOpKind); 5] = [
+    (libc::SYS_read, FileOpKind::Read),
+    (libc::SYS_pread64, FileOpKind::Read),
+    (libc::SYS_sendfile, FileOpKind::Sendfile),
+    (libc::SYS_fsync, FileOpKind::Fsync),
+    (libc::SYS_fdatasync, FileOpKind::Fdatasync),
 ];
 
 /// The writes in which threads waited: when each first left the CPU and last came back.
@@ -241,7 +230,9 @@ impl Names {
             else {
                 continue;
             };
-            let Some((_, op)) = FILE_CALLS.iter().find(|(number, _)| number == call) else { continue };
+            let Some((_, op)) = FILE_CALLS.iter().find(|(number, _)| *number == c_long::from(*call)) else {
+                continue;
+            };
             let held = calls.entry((*tid, *op, *file)).or_insert((*first_ns, *last_ns));
             *held = (held.0.min(*first_ns), held.1.max(*last_ns));
         }
@@ -313,7 +304,7 @@ impl Names {
         let Request { tid, first_write_ns, last_ns, .. } = slow.request;
         let is_of_it = |wait: &&Wait| {
             wait.tid == tid
-                && wait.call.is_some_and(|call| FILE_CALLS.contains(&(call, FileOpKind::Sendfile)))
+                && wait.call.is_some_and(|call| c_long::from(call) == libc::SYS_sendfile)
                 && wait.argument.is_some_and(|descriptor| descriptor as i32 == slow.descriptor)
                 && first_write_ns <= wait.first_ns
                 && wait.last_ns <= last_ns
@@ -401,7 +392,7 @@ fn calls(records: &[Record]) -> Calls {
     let mut calls = Calls::default();
     for record in records {
         let Record::Wait(wait) = record else { continue };
-        let is_in_write = wait.call.is_some_and(|call| WRITES.contains(&call)) && !is_at_exit(wait);
+        let is_in_write = wait.call.is_some_and(|call| WRITES.contains(&call.into())) && !is_at_exit(wait);
         let Some(call) = wait.write_call.filter(|_| is_in_write) else {
             continue;
         };
@@ -467,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_in_a_write_until_the_thread_is_on_its_way_back() {
-        let [write, ..] = WRITES;
+        let write = libc::SYS_write as u32;
         let at_exit = "entry_SYSCALL_64_after_hwframe;exit_to_user_mode_loop;mem_cgroup_handle_over_high";
         let records = [
             wait(write, 1, "vfs_write;ext4_block_write_begin"),
