@@ -15,7 +15,7 @@ use report::Zone;
 pub fn notes(manifest: &Manifest, zone: &Zone) -> Vec<String> {
     let mut notes = processes::notes(manifest.broker.as_ref(), &|time| zone.time_of_day(time));
     notes.extend(partial::note(&manifest.settings));
-    notes.extend(always_on::was_on(&manifest.settings).then(|| always_on::LIMITS.to_owned()));
+    notes.extend(always_on::was_on(&manifest.plan).then(|| always_on::LIMITS.to_owned()));
     let ended = manifest.settings.get(settings::ENDED_BECAUSE);
     notes.extend(ended.map(|why| format!("the recording ended by itself: {why}")));
     notes

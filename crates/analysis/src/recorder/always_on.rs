@@ -1,11 +1,9 @@
 //! Watches that are always on: what their events need of an engine, and what a reader should know of them.
 
-use std::collections::BTreeMap;
-
 use diagnose::Config;
 use model::Nanos;
 
-use super::settings::ALWAYS_ON;
+use super::plan::{self, Plan};
 
 /// What was recorded is read when a request has ended: one of so long, less three seconds, still comes in order.
 const DISORDER: Nanos = Nanos::from_millis(10_000);
@@ -19,7 +17,7 @@ pub(crate) fn with_disorder(config: Config) -> Config {
     config.with_disorder(DISORDER)
 }
 
-/// Whether a recording was made by such a watch.
-pub(crate) fn was_on(settings: &BTreeMap<String, String>) -> bool {
-    settings.contains_key(ALWAYS_ON)
+/// Whether a recording was made by such a watch: no other counts requests in the kernel.
+pub(crate) fn was_on(plan: &Plan) -> bool {
+    plan::sees(plan, plan::REQUEST_LATENCIES)
 }

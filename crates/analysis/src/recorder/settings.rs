@@ -22,8 +22,6 @@ keys! {
     /// Kernel events are only there around requests and file operations that took this long, nanoseconds. Without it,
     /// everything was recorded.
     PARTIAL = "fine_events_around_slower_than_ns";
-    /// `record --always-on`: requests and appends are as the kernel's programs recorded them, only around slow requests.
-    ALWAYS_ON = "always_on";
     /// How many events were left out because nothing slow was near them.
     LEFT_OUT = "fine_events_left_out";
     /// The record header that was kept as message id.

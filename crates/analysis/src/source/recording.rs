@@ -194,8 +194,7 @@ impl EventSource for Recording {
         let file_ops_observed = self.partial_from().is_none()
             && (plan::sees(self.plan(), plan::FILE_WRITES) || self.has(&[Table::FileOps]));
         let replay = Config { file_ops_observed, ..Config::replay(slower_than) };
-        let is_always_on = always_on::was_on(&self.reader.manifest().settings);
-        if is_always_on { always_on::with_disorder(replay) } else { replay }
+        if always_on::was_on(self.plan()) { always_on::with_disorder(replay) } else { replay }
     }
 
     fn plan(&self) -> &Plan {

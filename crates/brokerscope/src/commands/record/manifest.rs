@@ -97,9 +97,6 @@ fn settings(args: &Record, broker: &Broker) -> BTreeMap<String, String> {
         settings.insert(keys::SLOWER_THAN.to_owned(), slower_than.0.to_string());
         settings.insert(keys::PARTIAL.to_owned(), slower_than.0.to_string());
     }
-    if args.mode.always_on {
-        settings.insert(keys::ALWAYS_ON.to_owned(), true.to_string());
-    }
     if let Some(header) = &args.service.scope.filter.message_id {
         settings.insert(keys::MESSAGE_ID.to_owned(), header.clone());
     }
