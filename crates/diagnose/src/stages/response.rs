@@ -72,7 +72,9 @@ impl Breakdown<'_> {
         }
         // An append that was not seen may have come later; so may a follower's fetch, of which some are never seen.
         let whole = written().count() == self.appends.len();
-        let mut followed = written().filter(|_| for_all).map(|partition| followed(window, partition));
+        // What the client asked for is not always seen.
+        let may_be_for_all = request.acks.is_none_or(|acks| acks == -1);
+        let mut followed = written().filter(|_| may_be_for_all).map(|partition| followed(window, partition));
         let followed = followed.find(|(_, followed)| *followed != FollowerState::Alone);
         match followed {
             Some((partition, FollowerState::Unseen(replicas))) => {

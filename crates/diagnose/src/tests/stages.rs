@@ -209,8 +209,12 @@ fn acknowledged_by_all(facts: Vec<Event>) -> Verdict {
 }
 
 fn acknowledged_at(answered: i64, facts: Vec<Event>) -> Verdict {
+    acknowledged(Some(-1), answered, facts)
+}
+
+fn acknowledged(acks: Option<i16>, answered: i64, facts: Vec<Event>) -> Verdict {
     let (mut ours, mut events) = all_stages();
-    ours.acks = Some(-1);
+    ours.acks = acks;
     (ours.response, ours.end) = (Some(ms(answered)), Some(ms(answered)));
     events.truncate(4);
     events.extend(facts);
@@ -258,10 +262,13 @@ fn what_the_answering_thread_did_is_not_blamed_while_followers_may_have_been_wai
         let other = numbered(request(9, 5, 1_000, 1_599, 9));
         write(&other, ms(1_181), us(1_599_900))
     };
-    let alone = acknowledged_at(1_600, vec![replicas(6, 1), busy()]);
-    let unseen = acknowledged_at(1_600, vec![replicas(6, 3), busy()]);
-    assert_eq!((alone.cause, alone.stages.of(Stage::Respond)), (Cause::NetworkThreadsBusy, ms(420)));
-    assert_eq!((unseen.cause, unseen.stages.of(Stage::Unobserved)), (Cause::Unobserved, ms(420)));
+    // Nor while it is not known whether the client asked for them.
+    for acks in [Some(-1), None] {
+        let alone = acknowledged(acks, 1_600, vec![replicas(6, 1), busy()]);
+        let unseen = acknowledged(acks, 1_600, vec![replicas(6, 3), busy()]);
+        assert_eq!((alone.cause, alone.stages.of(Stage::Respond)), (Cause::NetworkThreadsBusy, ms(420)));
+        assert_eq!((unseen.cause, unseen.stages.of(Stage::Unobserved)), (Cause::Unobserved, ms(420)));
+    }
 }
 
 #[test]
