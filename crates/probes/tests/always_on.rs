@@ -32,7 +32,7 @@ use probes::Facts;
 use probes::always_on::{
     Append, Histogram, Options, Outcome, Plan, Purpose, Record, Request, Session, SlowRequest, Wait, WaitKind,
 };
-use scene::{FileSystem, Freeze, Making, monotonic_ns};
+use scene::{FileSystem, Freeze, Making, MappedFile, monotonic_ns};
 
 /// Nothing takes as long here, however busy the machine is.
 const NEVER: Duration = Duration::from_secs(600);
@@ -485,20 +485,24 @@ fn check_file_call(directory: &Path) {
     let session = attach(&Options { threshold: NEVER, min_wait, ..Options::default() });
     let mut watch = Watch { session, port: 0 };
     let mut file = File::create(directory.join("synced")).unwrap();
+    let mut mapped = MappedFile::new(&directory.join("mapped"));
     let from_ns = monotonic_ns();
-    let calls = [(); 2].map(|()| {
-        file.write_all(&[1; 5_000]).unwrap();
+    let calls = [1, 2].map(|byte| {
+        mapped.store(byte);
+        mapped.sync();
+        file.write_all(&[byte; 5_000]).unwrap();
         file.sync_all().unwrap();
     });
     let waits = watch.waits_of(scene::current_tid(), from_ns);
-    let calls_of = |file: &File| {
-        let (metadata, sync) = (file.metadata().unwrap(), Some(libc::SYS_fsync as u32));
+    let calls_of = |name: &str, call: i64| {
+        let metadata = fs::metadata(directory.join(name)).unwrap();
         let device = (libc::major(metadata.dev()), libc::minor(metadata.dev()));
-        let of_it = waits.iter().filter(move |it| it.call == sync).filter_map(|it| it.file_call);
+        let of_it = waits.iter().filter(move |it| it.call == Some(call as u32)).filter_map(|it| it.file_call);
         let of_it = of_it.filter(move |it| (it.device, it.inode) == (device, metadata.ino()));
-        of_it.map(|it| it.number).collect::<std::collections::BTreeSet<_>>()
+        of_it.map(|it| it.number).collect::<std::collections::BTreeSet<_>>().len()
     };
-    assert_eq!(calls_of(&file).len(), calls.len(), "{waits:#?}");
+    let found = [calls_of("synced", libc::SYS_fsync), calls_of("mapped", libc::SYS_msync)];
+    assert_eq!(found, [calls.len(); 2], "{waits:#?}");
 }
 
 /// A thread that could run, and another one has the only CPU that it may run on.

@@ -9,11 +9,11 @@ model::named! {
     pub enum Purpose {
         /// Requests and their answers, in the bytes of the broker's connections. Without it the mode is not available.
         Requests = "requests",
-        /// Writes to files on ext4.
+        /// Writes to files on ext4, and which mapped files are synced.
         Ext4Appends = "ext4-appends",
-        /// Writes to files on XFS.
+        /// The same on XFS.
         XfsAppends = "xfs-appends",
-        /// Writes to files on btrfs.
+        /// The same on btrfs.
         BtrfsAppends = "btrfs-appends",
         /// Times that a thread was off the CPU.
         Waits = "waits",
@@ -42,9 +42,13 @@ const SOCKET_FUNCTIONS: &[Attachment] = &[
 ];
 /// Linux 6.5 sends by `tcp_sendmsg` what this one sent.
 const OPTIONAL_FUNCTION: &str = "tcp_sendpage";
-const EXT4: &[Attachment] =
-    &[("always_on_ext4_da", "ext4/ext4_da_write_end"), ("always_on_ext4", "ext4/ext4_write_end")];
-const XFS: &[Attachment] = &[("always_on_xfs", "xfs/xfs_file_buffered_write")];
+const EXT4: &[Attachment] = &[
+    ("always_on_ext4_da", "ext4/ext4_da_write_end"),
+    ("always_on_ext4", "ext4/ext4_write_end"),
+    ("always_on_ext4_sync", "ext4/ext4_sync_file_enter"),
+];
+const XFS: &[Attachment] =
+    &[("always_on_xfs", "xfs/xfs_file_buffered_write"), ("always_on_xfs_sync", "xfs/xfs_file_fsync")];
 const SWITCHES: &[Attachment] = &[("always_on_switch", "sched/sched_switch")];
 
 /// Every tracepoint that a plan may use.

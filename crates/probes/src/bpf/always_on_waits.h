@@ -28,11 +28,13 @@ enum wait_place {
 #define NR_SENDFILE 71
 #define NR_FSYNC 82
 #define NR_FDATASYNC 83
+#define NR_MSYNC 227
 #else
 #define NR_PREAD64 17
 #define NR_SENDFILE 40
 #define NR_FSYNC 74
 #define NR_FDATASYNC 75
+#define NR_MSYNC 26
 #endif
 
 /*
@@ -49,6 +51,10 @@ struct sleep_place {
 	__u64 argument;
 	__u64 write_call;
 	struct file_call file_call;
+	/* the file that this thread synced last: msync names none */
+	__u64 sync_inode;
+	__u32 sync_device;
+	__u32 sync_tid;
 	/* of the stack */
 	__u64 bytes;
 	__u64 stack[WAIT_FRAMES];
@@ -63,10 +69,39 @@ static __always_inline struct sleep_place *sleep_place_of(struct task_struct *ta
 	return bpf_map_lookup_elem(&sleep_places, &slot);
 }
 
+static __always_inline int begin_sync(struct inode *found)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct sleep_place *place = is_target() ? sleep_place_of(task) : NULL;
+	struct inode *inode = TYPED(struct inode, found);
+	struct super_block *super;
+
+	if (!place || !found)
+		return 0;
+	super = DIRECT(inode, i_sb);
+	place->sync_inode = DIRECT(inode, i_ino);
+	place->sync_device = DIRECT(super, s_dev);
+	place->sync_tid = task->pid;
+	return 0;
+}
+
+SEC("tp_btf/ext4_sync_file_enter")
+int BPF_PROG(always_on_ext4_sync, struct file *file)
+{
+	return file ? begin_sync(BPF_CORE_READ(file, f_inode)) : 0;
+}
+
+SEC("tp_btf/xfs_file_fsync")
+int BPF_PROG(always_on_xfs_sync, struct xfs_inode *inode)
+{
+	return inode ? begin_sync(&inode->i_vnode) : 0;
+}
+
 /* The file that the current thread has read, sent or synced, and which of its calls that do so this is. */
-static __always_inline void name_file_call(struct file_call *call, struct task_struct *task,
+static __always_inline void name_file_call(struct sleep_place *place, struct task_struct *task,
 					   struct pt_regs *registers)
 {
+	struct file_call *call = &place->file_call;
 	__u32 descriptor = registers->FIRST_ARGUMENT;
 	struct super_block *super;
 	struct inode *inode;
@@ -89,6 +124,13 @@ static __always_inline void name_file_call(struct file_call *call, struct task_s
 		/* nobody syncs a file twice without a write in between */
 		call->number = task->ioac.syscw;
 		break;
+	case NR_MSYNC:
+		if (place->sync_tid != (__u32)task->pid)
+			return;
+		call->number = task->ioac.syscw;
+		call->inode = place->sync_inode;
+		call->device = place->sync_device;
+		return;
 	default:
 		return;
 	}
@@ -113,7 +155,7 @@ static __noinline int save_place(void *context, struct task_struct *task)
 	place->call = (__s32)registers->CALL_NUMBER;
 	place->argument = registers->FIRST_ARGUMENT;
 	place->write_call = write_call_of(task);
-	name_file_call(&place->file_call, task, registers);
+	name_file_call(place, task, registers);
 	bytes = bpf_get_stack(context, place->stack, sizeof(place->stack), 0);
 	place->bytes = bytes > 0 ? bytes : 0;
 	return 0;

@@ -74,6 +74,10 @@ struct inode {
 	struct super_block *i_sb;
 };
 
+struct xfs_inode {
+	struct inode i_vnode;
+};
+
 struct dentry {
 	struct dentry *d_parent;
 	/* since 6.16 inside an anonymous union; CO-RE looks into those */

@@ -174,6 +174,12 @@ impl MappedFile {
         // SAFETY: the mapping has 4096 bytes and lives as long as this value.
         unsafe { self.0.write_volatile(byte) }
     }
+
+    /// Writes the page to the device.
+    pub(crate) fn sync(&mut self) {
+        // SAFETY: the mapping has 4096 bytes and lives as long as this value.
+        assert_eq!(unsafe { libc::msync(self.0.cast(), 4096, libc::MS_SYNC) }, 0);
+    }
 }
 
 impl Drop for MappedFile {

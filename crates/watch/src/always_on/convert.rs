@@ -66,13 +66,17 @@ const WRITES: [c_long; 5] =
     [libc::SYS_write, libc::SYS_pwrite64, libc::SYS_writev, libc::SYS_pwritev, libc::SYS_pwritev2];
 
 /// Calls that read, send or sync a file.
-const FILE_CALLS: [(c_long, FileOpKind); 5] = [
+const FILE_CALLS: [(c_long, FileOpKind); 6] = [
     (libc::SYS_read, FileOpKind::Read),
     (libc::SYS_pread64, FileOpKind::Read),
     (libc::SYS_sendfile, FileOpKind::Sendfile),
     (libc::SYS_fsync, FileOpKind::Fsync),
     (libc::SYS_fdatasync, FileOpKind::Fdatasync),
+    (libc::SYS_msync, FileOpKind::Msync),
 ];
+
+/// Functions of file systems that sync a file: `ext4_sync_file`, `xfs_file_fsync`.
+const SYNC_FUNCTIONS: [&str; 2] = ["_sync_file", "_file_fsync"];
 
 /// The writes in which threads waited: when each first left the CPU and last came back.
 type Calls = HashMap<(Tid, u64), (u64, u64), RandomState>;
@@ -225,7 +229,13 @@ impl Names {
         let mut calls: HashMap<(Tid, FileOpKind, FileCall), (u64, u64), RandomState> = HashMap::default();
         for record in report.records.iter().filter(|record| report.fresh_ns.contains(&record.last_ns())) {
             let Record::Wait(Wait {
-                tid, first_ns, last_ns, file_call: Some(file), call: Some(call), ..
+                tid,
+                first_ns,
+                last_ns,
+                file_call: Some(file),
+                call: Some(call),
+                stack,
+                ..
             }) = record
             else {
                 continue;
@@ -233,6 +243,10 @@ impl Names {
             let Some((_, op)) = FILE_CALLS.iter().find(|(number, _)| *number == c_long::from(*call)) else {
                 continue;
             };
+            // Outside of a file system's own function it waits for something else: of an earlier sync the file would be.
+            if *op == FileOpKind::Msync && !SYNC_FUNCTIONS.iter().any(|function| stack.contains(function)) {
+                continue;
+            }
             let held = calls.entry((*tid, *op, *file)).or_insert((*first_ns, *last_ns));
             *held = (held.0.min(*first_ns), held.1.max(*last_ns));
         }
