@@ -288,28 +288,22 @@ impl SyntheticData {
             response: Some(Nanos(span.1 - 10 * MICRO)),
             end: Some(Nanos(span.1)),
             head_of_line: Some(Nanos(0)),
-            data: None,
             api_key,
             api: api_key::name(api_key),
             api_version: 11,
             correlation_id: self.offset as i32,
             client_id: Some(Arc::clone(&self.names.client)),
-            client: SocketAddr::from(([10, 0, 0, 7], 41_234)),
-            broker: SocketAddr::from(([10, 0, 0, 1], 9_092)),
             request_bytes: partition.bytes,
             response_bytes: Some(100),
-            sequence: None,
-            response_sequence: None,
             acks: (api_key == PRODUCE).then_some(1),
-            transactional_id: None,
-            group_id: None,
             min_bytes: (api_key == FETCH).then_some(1),
             max_wait_ms: (api_key == FETCH).then_some(500),
             throttle_ms: Some(0),
-            error_code: None,
-            error: None,
-            seen_by: None,
             partitions: vec![partition],
+            ..Request::new(
+                SocketAddr::from(([10, 0, 0, 7], 41_234)),
+                SocketAddr::from(([10, 0, 0, 1], 9_092)),
+            )
         }))
     }
 

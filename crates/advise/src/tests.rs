@@ -29,31 +29,16 @@ pub(crate) fn produce(client: &str, arrival: i64, took: i64, bytes: u32, records
     Request {
         arrival,
         arrival_end: arrival,
-        response: None,
         end: Some(arrival + Nanos::from_millis(took)),
-        head_of_line: None,
-        data: None,
         api_key: 0,
         api: "PRODUCE",
         api_version: 9,
         correlation_id: 1,
         client_id: Some(client.into()),
-        client: "10.0.0.1:4000".parse().unwrap(),
-        broker: "10.0.0.2:9092".parse().unwrap(),
         request_bytes: bytes,
-        response_bytes: None,
-        sequence: None,
-        response_sequence: None,
         acks: Some(1),
-        transactional_id: None,
-        group_id: None,
-        min_bytes: None,
-        max_wait_ms: None,
-        throttle_ms: None,
-        error_code: None,
-        error: None,
-        seen_by: None,
         partitions: vec![partition],
+        ..Request::new("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:9092".parse().unwrap())
     }
 }
 

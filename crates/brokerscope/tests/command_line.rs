@@ -87,27 +87,14 @@ fn request(n: i64, at: Nanos, length: Nanos) -> Request {
         response: Some(at + length),
         end: Some(at + length),
         head_of_line: Some(Nanos::ZERO),
-        data: None,
         api_key: 0,
         api: "PRODUCE",
         api_version: 9,
         correlation_id: n as i32,
         client_id: Some("\x1b[31mred".into()),
-        client: "10.0.0.7:41234".parse().unwrap(),
-        broker: "10.0.0.1:9092".parse().unwrap(),
         request_bytes: 200,
         response_bytes: Some(50),
-        sequence: None,
-        response_sequence: None,
         acks: Some(-1),
-        transactional_id: None,
-        group_id: None,
-        min_bytes: None,
-        max_wait_ms: None,
-        throttle_ms: None,
-        error_code: None,
-        error: None,
-        seen_by: None,
         partitions: vec![Partition {
             topic: Some("topicA".into()),
             bytes: 100,
@@ -117,6 +104,7 @@ fn request(n: i64, at: Nanos, length: Nanos) -> Request {
             error_code: Some(0),
             ..Partition::default()
         }],
+        ..Request::new("10.0.0.7:41234".parse().unwrap(), "10.0.0.1:9092".parse().unwrap())
     }
 }
 

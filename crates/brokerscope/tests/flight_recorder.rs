@@ -316,28 +316,19 @@ impl Broker {
             response: Some(response),
             end: Some(end),
             head_of_line: Some(served - complete),
-            data: None,
             api_key: 0,
             api: "PRODUCE",
             api_version: 9,
             correlation_id: self.requests as i32,
-            client_id: None,
-            client: format!("10.0.0.1:{}", 4_000 + connection).parse().unwrap(),
-            broker: "10.0.0.2:9092".parse().unwrap(),
             request_bytes: 600,
             response_bytes: Some(60),
-            sequence: None,
-            response_sequence: None,
             acks: Some(1),
-            transactional_id: None,
-            group_id: None,
-            min_bytes: None,
-            max_wait_ms: None,
             throttle_ms: Some(0),
-            error_code: None,
-            error: None,
-            seen_by: None,
             partitions: vec![partition],
+            ..Request::new(
+                format!("10.0.0.1:{}", 4_000 + connection).parse().unwrap(),
+                "10.0.0.2:9092".parse().unwrap(),
+            )
         };
         self.events.push(Event::Request(Box::new(request)));
     }

@@ -45,27 +45,14 @@ fn request(correlation_id: i32, partition: i32, arrival: i64, end: i64, crc: u32
         response: Some(ms(end)),
         end: Some(ms(end)),
         head_of_line: Some(Nanos::ZERO),
-        data: None,
         api_key: 0,
         api: "PRODUCE",
         api_version: 13,
         correlation_id,
-        client_id: None,
-        client: format!("10.0.0.7:{}", 40_000 + correlation_id).parse().unwrap(),
-        broker: "10.0.0.1:9092".parse().unwrap(),
         request_bytes: 600,
         response_bytes: Some(60),
-        sequence: None,
-        response_sequence: None,
         acks: Some(1),
-        transactional_id: None,
-        group_id: None,
-        min_bytes: None,
-        max_wait_ms: None,
         throttle_ms: Some(0),
-        error_code: None,
-        error: None,
-        seen_by: None,
         partitions: vec![Partition {
             topic: Some("topicF".into()),
             partition,
@@ -82,6 +69,10 @@ fn request(correlation_id: i32, partition: i32, arrival: i64, end: i64, crc: u32
             error_code: Some(0),
             ..Partition::default()
         }],
+        ..Request::new(
+            format!("10.0.0.7:{}", 40_000 + correlation_id).parse().unwrap(),
+            "10.0.0.1:9092".parse().unwrap(),
+        )
     }
 }
 

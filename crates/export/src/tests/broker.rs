@@ -22,28 +22,20 @@ pub(super) fn produce(number: i32, topic: &str, arrival: i64, end: i64) -> Reque
         response: Some(ms(end)),
         end: Some(ms(end)),
         head_of_line: Some(ms(0)),
-        data: None,
         api_key: 0,
         api: "PRODUCE",
         api_version: 13,
         correlation_id: number,
         client_id: Some("payments".into()),
-        client: format!("10.0.0.7:{}", 40_000 + number % 20_000).parse().unwrap(),
-        broker: "10.0.0.1:9092".parse().unwrap(),
         request_bytes: 600,
         response_bytes: Some(60),
-        sequence: None,
-        response_sequence: None,
         acks: Some(1),
-        transactional_id: None,
-        group_id: None,
-        min_bytes: None,
-        max_wait_ms: None,
         throttle_ms: Some(0),
-        error_code: None,
-        error: None,
-        seen_by: None,
         partitions: vec![partition(topic, 0, 498, number as u32)],
+        ..Request::new(
+            format!("10.0.0.7:{}", 40_000 + number % 20_000).parse().unwrap(),
+            "10.0.0.1:9092".parse().unwrap(),
+        )
     }
 }
 

@@ -32,34 +32,21 @@ pub(crate) fn request(arrival: Nanos, latency: Nanos) -> Request {
         arrival_end: arrival + Nanos(1_000),
         response: Some(end),
         end: Some(end),
-        head_of_line: None,
-        data: None,
         api_key: 0,
         api: "PRODUCE",
         api_version: 9,
         correlation_id: 371,
         client_id: Some("payments".into()),
-        client: ([10, 0, 0, 7], 41_234).into(),
-        broker: ([10, 0, 0, 1], 9_092).into(),
         request_bytes: 2_100,
         response_bytes: Some(60),
-        sequence: None,
-        response_sequence: None,
         acks: Some(-1),
-        transactional_id: None,
-        group_id: None,
-        min_bytes: None,
-        max_wait_ms: None,
-        throttle_ms: None,
-        error_code: None,
-        error: None,
-        seen_by: None,
         partitions: vec![Partition {
             topic: Some("orders".into()),
             partition: 3,
             bytes: 2_009,
             ..Partition::default()
         }],
+        ..Request::new(([10, 0, 0, 7], 41_234).into(), ([10, 0, 0, 1], 9_092).into())
     }
 }
 
