@@ -109,6 +109,12 @@ impl<R: Row> Rows for Vec<R> {
     }
 }
 
+/// The type of a field, and how it is stored unless its declaration says otherwise.
+pub trait FieldType {
+    /// As itself, or under its name.
+    type Kind: Field<Value = Self>;
+}
+
 /// What a field of a row may be: a value in one column, or a group of columns.
 pub trait Field {
     /// The type of the field.
@@ -117,6 +123,10 @@ pub trait Field {
     fn add_columns(column: Column, to: &mut Vec<Column>);
     /// Hands out its value under its name, or the values of its group; none where it is absent.
     fn visit(value: Option<&Self::Value>, name: &'static str, out: ValueVisitor<'_>);
+}
+
+impl<T: FieldType> FieldType for Option<T> {
+    type Kind = Option<T::Kind>;
 }
 
 impl<F: Field> Field for Option<F> {
@@ -131,6 +141,10 @@ impl<F: Field> Field for Option<F> {
     }
 }
 
+impl<R: Row> FieldType for Vec<R> {
+    type Kind = Self;
+}
+
 impl<R: Row> Field for Vec<R> {
     type Value = Self;
 
@@ -143,6 +157,29 @@ impl<R: Row> Field for Vec<R> {
     }
 }
 
+/// A value that has a name; [`named!`](crate::named!) declares its type.
+pub trait NamedValue: Copy {
+    /// The name in tables and JSON.
+    fn name(self) -> &'static str;
+    /// The value of that name.
+    fn of_name(name: &str) -> Option<Self>;
+}
+
+/// A value that is stored as its name.
+pub struct ByName<T>(std::marker::PhantomData<T>);
+
+impl<T: NamedValue> Field for ByName<T> {
+    type Value = T;
+
+    fn add_columns(column: Column, to: &mut Vec<Column>) {
+        to.push(Column { column_type: ColumnType::Text, ..column });
+    }
+
+    fn visit(value: Option<&T>, name: &'static str, out: ValueVisitor<'_>) {
+        out(name, value.map_or(Value::Null, |value| Value::Text(value.name())));
+    }
+}
+
 /// Text that is absent where it is empty.
 pub struct NonEmpty;
 
@@ -151,9 +188,13 @@ pub struct AsText<T>(std::marker::PhantomData<T>);
 
 /// Declares fields in one column: their type, the column's type, and how a value is handed out.
 macro_rules! fields {
-    ($($Field:ty as $Value:ty: $Type:ident, $value:ident => $out:expr;)*) => {$(
+    ($($Field:ty: $Type:ident, $value:ident => $out:expr;)*) => {$(
+        impl FieldType for $Field {
+            type Kind = Self;
+        }
+
         impl Field for $Field {
-            type Value = $Value;
+            type Value = Self;
 
             fn add_columns(column: Column, to: &mut Vec<Column>) {
                 to.push(Column { column_type: ColumnType::$Type, ..column });
@@ -170,23 +211,23 @@ macro_rules! fields {
 }
 
 fields! {
-    bool as bool: Bool, value => Value::Bool(*value);
-    i8 as i8: I8, value => Value::Int((*value).into());
-    i16 as i16: I16, value => Value::Int((*value).into());
-    i32 as i32: I32, value => Value::Int((*value).into());
-    i64 as i64: I64, value => Value::Int(*value);
-    u32 as u32: U32, value => Value::Uint((*value).into());
-    u64 as u64: U64, value => Value::Uint(*value);
-    f64 as f64: F64, value => Value::Float(*value);
-    Nanos as Nanos: I64, value => Value::Nanos(*value);
-    &'static str as &'static str: Text, value => Value::Text(value);
-    String as String: Text, value => Value::Text(value);
-    Arc<str> as Arc<str>: Text, value => Value::Text(value);
-    SocketAddr as SocketAddr: Text, value => Value::Shown(value);
-    TopicId as TopicId: Text, value => Value::Shown(value);
-    Vec<Arc<str>> as Vec<Arc<str>>: Texts, texts => Value::Texts(&mut texts.iter().map(AsRef::as_ref));
-    Vec<&'static str> as Vec<&'static str>: Texts, texts => Value::Texts(&mut texts.iter().copied());
-    Vec<crate::Cause> as Vec<crate::Cause>: Texts, causes => Value::Texts(&mut causes.iter().map(|c| c.as_str()));
+    bool: Bool, value => Value::Bool(*value);
+    i8: I8, value => Value::Int((*value).into());
+    i16: I16, value => Value::Int((*value).into());
+    i32: I32, value => Value::Int((*value).into());
+    i64: I64, value => Value::Int(*value);
+    u32: U32, value => Value::Uint((*value).into());
+    u64: U64, value => Value::Uint(*value);
+    f64: F64, value => Value::Float(*value);
+    Nanos: I64, value => Value::Nanos(*value);
+    &'static str: Text, value => Value::Text(value);
+    String: Text, value => Value::Text(value);
+    Arc<str>: Text, value => Value::Text(value);
+    SocketAddr: Text, value => Value::Shown(value);
+    TopicId: Text, value => Value::Shown(value);
+    Vec<Arc<str>>: Texts, texts => Value::Texts(&mut texts.iter().map(AsRef::as_ref));
+    Vec<&'static str>: Texts, texts => Value::Texts(&mut texts.iter().copied());
+    Vec<crate::Cause>: Texts, causes => Value::Texts(&mut causes.iter().map(|c| c.as_str()));
 }
 
 impl Field for NonEmpty {
@@ -252,6 +293,10 @@ macro_rules! declare_row {
             }
         }
 
+        impl $crate::row::FieldType for $Row {
+            type Kind = Self;
+        }
+
         impl $crate::row::Field for $Row {
             type Value = Self;
 
@@ -311,12 +356,12 @@ macro_rules! column_name {
     };
 }
 
-/// How a field is stored: as its type, unless declared otherwise; part of [`row!`](crate::row!).
+/// How a field is stored: as its type is, unless declared otherwise; part of [`row!`](crate::row!).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! field_kind {
     ($ty:ty) => {
-        $ty
+        <$ty as $crate::row::FieldType>::Kind
     };
     ($ty:ty, $kind:ty) => {
         $kind
@@ -364,15 +409,17 @@ macro_rules! named {
             }
         }
 
-        impl $crate::row::Field for $Name {
-            type Value = Self;
+        impl $crate::row::FieldType for $Name {
+            type Kind = $crate::row::ByName<Self>;
+        }
 
-            fn add_columns(column: $crate::Column, to: &mut Vec<$crate::Column>) {
-                to.push($crate::Column { column_type: $crate::ColumnType::Text, ..column });
+        impl $crate::row::NamedValue for $Name {
+            fn name(self) -> &'static str {
+                self.as_str()
             }
 
-            fn visit(value: Option<&Self>, name: &'static str, out: $crate::ValueVisitor<'_>) {
-                out(name, value.map_or($crate::Value::Null, |value| $crate::Value::Text(value.as_str())));
+            fn of_name(name: &str) -> Option<Self> {
+                Self::parse(name)
             }
         }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::row::{AsText, Field};
+use crate::row::{AsText, Field, FieldType};
 use crate::{Cause, Column, Nanos, Request, Tid, TopicPartition, ValueVisitor};
 
 row! {
@@ -113,6 +113,10 @@ pub const STAGE_COLUMNS: [&str; Stage::ALL.len()] = [
     "stage_network_out_ns",
     "stage_unobserved_ns",
 ];
+
+impl FieldType for Stages {
+    type Kind = Self;
+}
 
 impl Field for Stages {
     type Value = Self;

@@ -5,7 +5,6 @@
 //! the next.
 
 use std::cell::OnceCell;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,7 +13,6 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, ListArray, PrimitiveArray, RecordBatch, StringArray,
     StructArray,
 };
-use model::TopicId;
 
 use crate::text::TextPool;
 
@@ -220,30 +218,12 @@ impl Cells<Texts> {
     }
 }
 
-/// A value that is stored as text.
-pub(crate) trait FromText: Copy {
-    /// What the text stands for, if anything.
-    fn from_text(text: &str) -> Option<Self>;
-}
-
-impl FromText for SocketAddr {
-    fn from_text(text: &str) -> Option<Self> {
-        text.parse().ok()
-    }
-}
-
-impl FromText for TopicId {
-    fn from_text(text: &str) -> Option<Self> {
-        Self::parse(text)
-    }
-}
-
-impl<T: FromText> Cells<Names<T>> {
-    /// What row `i` names, if anything.
-    pub(crate) fn named(&self, i: usize) -> Result<Option<T>, BadRow> {
+impl<T: Copy> Cells<Names<T>> {
+    /// What row `i` names, if anything; `parse` reads a text, once for each distinct one.
+    pub(crate) fn named(&self, i: usize, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>, BadRow> {
         let Some(column) = &self.array else { return Ok(None) };
         let Some(place) = column.place(i) else { return Ok(None) };
-        let read = || T::from_text(column.values.value(place));
+        let read = || parse(column.values.value(place));
         let value = column.known.get(place).map_or_else(read, |cell| *cell.get_or_init(read));
         value.map(Some).ok_or(BadRow::unknown(self.name))
     }
@@ -256,8 +236,9 @@ mod tests {
     use arrow_array::types::Int32Type;
     use arrow_array::{ArrayRef, DictionaryArray, StringArray};
     use model::Direction;
+    use model::row::ByName;
 
-    use super::{BadRow, Cells, FromText as _, Names, Source, Texts};
+    use super::{BadRow, Cells, Names, Source, Texts};
     use crate::rows::Read;
     use crate::text::TextPool;
 
@@ -296,15 +277,17 @@ mod tests {
         let texts = [Some("read"), Some("sideways"), None, Some("read"), Some("sideways")];
         for source in [by_key(&texts), plain(&texts)] {
             let cells: Cells<Names<Direction>> = super::texts(&source, "direction", false).unwrap();
-            assert_eq!(cells.named(0), Ok(Some(Direction::Read)));
-            assert_eq!(cells.named(3), Ok(Some(Direction::Read)));
+            assert_eq!(cells.named(0, Direction::parse), Ok(Some(Direction::Read)));
+            assert_eq!(cells.named(3, Direction::parse), Ok(Some(Direction::Read)));
             for unknown in [1, 4] {
-                assert_eq!(cells.named(unknown), Err(BadRow::unknown("direction")));
+                assert_eq!(cells.named(unknown, Direction::parse), Err(BadRow::unknown("direction")));
             }
-            assert_eq!((cells.named(2), cells.named(9)), (Ok(None), Ok(None)));
+            assert_eq!(
+                (cells.named(2, Direction::parse), cells.named(9, Direction::parse)),
+                (Ok(None), Ok(None))
+            );
             let missing = BadRow { column: "direction", why: "no value" };
-            assert_eq!(<Direction as Read>::read(&cells, 2, &mut TextPool::default()), Err(missing));
+            assert_eq!(<ByName<Direction> as Read>::read(&cells, 2, &mut TextPool::default()), Err(missing));
         }
-        assert_eq!(Direction::from_text("sideways"), None);
     }
 }

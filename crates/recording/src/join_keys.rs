@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ahash::RandomState;
 use arrow_array::RecordBatch;
 use model::api_key::PRODUCE;
+use model::row::ByName;
 use model::row_summary::{ProduceKey, WriteKey};
 use model::{FileKind, FileOpKind, Nanos, Table};
 
@@ -154,8 +155,8 @@ fn write_keys(batch: &RecordBatch, topics: &mut TopicNumbers) -> Result<Vec<Writ
     let mut pool = TextPool::default();
     let mut key = |i: usize| -> Result<Option<WriteKey>, BadRow> {
         let pool = &mut pool;
-        if FileOpKind::read(&cells.op, i, pool)? != FileOpKind::Write
-            || FileKind::read(&cells.kind, i, pool)? != FileKind::Log
+        if ByName::<FileOpKind>::read(&cells.op, i, pool)? != FileOpKind::Write
+            || ByName::<FileKind>::read(&cells.kind, i, pool)? != FileKind::Log
         {
             return Ok(None);
         }

@@ -16,21 +16,14 @@ use arrow_array::types::{Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
 use arrow_array::{ArrayRef, BooleanArray, ListArray, PrimitiveArray, RecordBatch, StructArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::ArrowError;
-use model::row::{AsText, Field, NonEmpty};
-use model::{
-    Batch, BatchHead, BlockIo, BrokerChange, BrokerState, Cause, CommitPhases, Confidence, CpuGap,
-    CpuGapKind, CpuSample, Device, Direction, DirtyThrottle, Doubt, Evidence, EvidenceKind, FileKind, FileOp,
-    FileOpKind, HandlerCall, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, KafkaTimes,
-    KernelSpan, LatencyCount, Lock, LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos,
-    OffCpu, Partition, PartitionState, Pid, ProcessStop, Reclaim, Request, RequestLatencies, RequestSource,
-    Row, SocketOp, SocketOpKind, SpanSource, Stage, StageSpan, Stages, StopKind, TcpEvent, TcpEventKind, Tid,
-    TlsTraffic, TopicId, TopicPartition, Verdict, Waiter, Waker,
-};
+use model::row::{AsText, ByName, Field, NamedValue, NonEmpty};
+#[allow(clippy::wildcard_imports, reason = "a declaration may name any type of the model")]
+use model::*;
 
 use crate::builders::{NumberBuilder, TextBuilder, ValueBuilder};
 use crate::cells::{BadRow, Cells, ColumnError, Names, RowLists, Source, Texts, texts};
 use crate::columns::{fields, item, schema};
-use crate::text::{ApiName, TextPool};
+use crate::text::{TextPool, api_name};
 
 /// A list that claims to be longer than this gets room as it is read.
 const MAX_RESERVED_ROWS: usize = 1_024;
@@ -119,8 +112,8 @@ impl<F: Read> Read for Option<F> {
 
 /// Declares fields in one column: how a value is appended, and what it takes besides the builder's own.
 macro_rules! append {
-    ($($Field:ty, $Builder:ty: $value:ident, $to:ident => $append:expr, $null:expr, $bytes:expr;)*) => {$(
-        impl Append for $Field {
+    ($($({$T:ident: $Bound:ident})? $Field:ty, $Builder:ty: $value:ident, $to:ident => $append:expr, $null:expr, $bytes:expr;)*) => {$(
+        impl $(<$T: $Bound>)? Append for $Field {
             type Builder = $Builder;
 
             fn append($value: &Self::Value, $to: &mut Self::Builder) {
@@ -144,8 +137,8 @@ macro_rules! append {
 
 /// Declares fields in one column: how the value in a row is found, if there is one.
 macro_rules! read {
-    ($($Field:ty, $Array:ty: $find:expr, $cells:ident, $i:ident, $pool:ident => $option:expr;)*) => {$(
-        impl Read for $Field {
+    ($($({$T:ident: $Bound:ident})? $Field:ty, $Array:ty: $find:expr, $cells:ident, $i:ident, $pool:ident => $option:expr;)*) => {$(
+        impl $(<$T: $Bound>)? Read for $Field {
             type Cells = Cells<$Array>;
 
             fn cells(source: &dyn Source, name: &'static str, nullable: bool) -> Result<Self::Cells, ColumnError> {
@@ -197,6 +190,7 @@ append! {
     &'static str, TextBuilder: text, to => to.append_value(text), to.append_null(), 4 + text.len();
     SocketAddr, ValueBuilder<SocketAddr>: value, to => to.append(*value), to.append_null(), size_of_val(value);
     TopicId, ValueBuilder<TopicId>: value, to => to.append(*value), to.append_null(), size_of_val(value);
+    {T: NamedValue} ByName<T>, TextBuilder: value, to => to.append_value(value.name()), to.append_null(), size_of_val(value).max(4);
     AsText<TopicPartition>, TextBuilder: value, to => to.append_value(value.to_string()), to.append_null(), 8 + value.topic.len();
     Vec<Arc<str>>, ListBuilder<StringBuilder>:
         texts, to => append_texts(to, texts.iter().map(AsRef::as_ref)), to.append(false), 4 + texts.iter().map(|text| 4 + text.len()).sum::<usize>();
@@ -217,9 +211,10 @@ fn append_texts<'t>(to: &mut ListBuilder<StringBuilder>, texts: impl Iterator<It
 read! {
     bool, BooleanArray: Cells::find, cells, i, _pool => Ok(cells.flag(i));
     Arc<str>, Texts: texts, cells, i, pool => Ok(cells.text(i, pool));
-    SocketAddr, Names<SocketAddr>: texts, cells, i, _pool => cells.named(i);
-    TopicId, Names<TopicId>: texts, cells, i, _pool => cells.named(i);
-    &'static str, Names<ApiName>: texts, cells, i, _pool => Ok(cells.named(i)?.map(|name| name.0));
+    SocketAddr, Names<SocketAddr>: texts, cells, i, _pool => cells.named(i, |text| text.parse().ok());
+    TopicId, Names<TopicId>: texts, cells, i, _pool => cells.named(i, TopicId::parse);
+    &'static str, Names<&'static str>: texts, cells, i, _pool => cells.named(i, api_name);
+    {T: NamedValue} ByName<T>, Names<T>: texts, cells, i, _pool => cells.named(i, T::of_name);
     Vec<Arc<str>>, ListArray: Cells::find, cells, i, _pool => cells.texts(i);
 }
 
@@ -238,43 +233,6 @@ impl Read for NonEmpty {
         Self::read(cells, i, pool).map(Some)
     }
 }
-
-/// Values that have names.
-macro_rules! named {
-    ($($Named:ident),*) => {
-        append! {$(
-            $Named, TextBuilder: value, to => to.append_value(value.as_str()), to.append_null(), size_of_val(value).max(4);
-        )*}
-        read! {$($Named, Names<$Named>: texts, cells, i, _pool => cells.named(i);)*}
-        $(impl crate::cells::FromText for $Named {
-            fn from_text(text: &str) -> Option<Self> {
-                Self::parse(text)
-            }
-        })*
-    };
-}
-
-named!(
-    BrokerState,
-    Cause,
-    Confidence,
-    CpuGapKind,
-    Direction,
-    EvidenceKind,
-    FileKind,
-    FileOpKind,
-    HostScope,
-    JvmPauseKind,
-    LockKind,
-    LockSource,
-    LossKind,
-    RequestSource,
-    SocketOpKind,
-    SpanSource,
-    Stage,
-    StopKind,
-    TcpEventKind
-);
 
 /// Builds a list column whose elements are rows.
 #[derive(Default)]

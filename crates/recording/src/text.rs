@@ -3,8 +3,6 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::cells::FromText;
-
 /// Beyond this much text the pool is emptied: events keep what they use.
 const MAX_POOL_BYTES: usize = 16 << 20;
 
@@ -38,18 +36,9 @@ const MAX_NAME_BYTES: usize = 64;
 
 static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// The name of an API as [`model::Request::api`] wants it: living as long as the process.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ApiName(pub(crate) &'static str);
-
-impl FromText for ApiName {
-    fn from_text(text: &str) -> Option<Self> {
-        api_name(text).map(Self)
-    }
-}
-
-/// The few names there are get leaked once each; what is too long or one too many is none.
-fn api_name(name: &str) -> Option<&'static str> {
+/// The name of an API as [`model::Request::api`] wants it, living as long as the process: the few there are get leaked
+/// once each; what is too long or one too many is none.
+pub(crate) fn api_name(name: &str) -> Option<&'static str> {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.iter().find(|known| **known == name) {
         return Some(known);
