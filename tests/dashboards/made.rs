@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::api_key::{self, FETCH, PRODUCE};
 use model::{
     BlockIo, Device, Direction, Event, HostSample, HostScope, JvmPause, JvmPauseKind, Lock, LockKind,
-    LockSource, LockWait, Loss, LossKind, Nanos, Partition, Request,
+    LockSource, LockWait, Loss, LossKind, Nanos, Partition, Request, Row,
 };
 use recording::{Manifest, Writer, WriterOptions};
 
@@ -92,7 +92,6 @@ fn request(api_key: i16, tick: i64, now: Nanos) -> Event {
 
 fn read(tick: i64, now: Nanos) -> Event {
     Event::BlockIo(Box::new(BlockIo {
-        queued: None,
         start: now - Nanos::from_micros(800),
         end: now,
         device: device(),
@@ -104,6 +103,7 @@ fn read(tick: i64, now: Nanos) -> Event {
         flags: "RA".into(),
         inode: Some(12),
         file: Some("orders-1/00000000000000000000.tierstate.mutable".into()),
+        ..Row::empty()
     }))
 }
 
@@ -127,9 +127,9 @@ fn lock_wait(now: Nanos) -> Event {
         tid: 101,
         thread: "data-plane-kafka-request-handler-3".into(),
         lock: Lock { kind: LockKind::Monitor, class: "java/lang/Object".into(), address: 4_096 },
-        holder: None,
         stack: "".into(),
         source: LockSource::Usdt,
+        ..Row::empty()
     }))
 }
 
@@ -141,8 +141,7 @@ fn pause(now: Nanos) -> Event {
         kind: JvmPauseKind::Gc,
         operation: "G1New".into(),
         cause: "".into(),
-        gc_id: None,
-        time_to_safepoint: None,
+        ..Row::empty()
     }))
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use model::{
     Batch, BatchHead, BlockIo, Device, Direction, Event, FileKind, FileOp, FileOpKind, JournalCommit,
-    JvmPause, JvmPauseKind, Nanos, OffCpu, Partition, Request, SocketOp, SocketOpKind, TopicPartition,
+    JvmPause, JvmPauseKind, Nanos, OffCpu, Partition, Request, Row, SocketOp, SocketOpKind, TopicPartition,
     api_key,
 };
 use recording::{Manifest, Writer, WriterOptions};
@@ -212,7 +212,6 @@ impl ReportedLoad {
             Incident::Commit(transaction, Stretch { start, end }) => {
                 let (start, end, device) = (Nanos(start), Nanos(end), self.device.clone());
                 let io = BlockIo {
-                    queued: None,
                     start,
                     end: end - Nanos(2 * MILLI),
                     device: device.clone(),
@@ -222,8 +221,7 @@ impl ReportedLoad {
                     tid: 300,
                     thread: "jbd2/loop0-8".into(),
                     flags: "WS".into(),
-                    inode: None,
-                    file: None,
+                    ..Row::empty()
                 };
                 let commit = JournalCommit { start, end, device, transaction, phases: None };
                 (Event::JournalCommit(Box::new(commit)), Some(Event::BlockIo(Box::new(io))))
@@ -237,7 +235,7 @@ impl ReportedLoad {
                     operation: "G1 Young".into(),
                     cause: "G1 Evacuation Pause".into(),
                     gc_id: Some(number),
-                    time_to_safepoint: None,
+                    ..Row::empty()
                 };
                 (Event::JvmPause(Box::new(pause)), None)
             }
@@ -266,12 +264,8 @@ impl ReportedLoad {
             tid: handler_tid(served.handler),
             thread: name(&self.handlers, served.handler),
             bytes: Some(u64::from(RECORDS_BYTES)),
-            errno: None,
-            disk_bytes: None,
-            readahead_bytes: None,
             offset: offset.unsigned_abs() * 120,
             file,
-            renamed_to: None,
             topic_partition: Some(named.clone()),
             kind: FileKind::Log,
             device: self.device.clone(),
@@ -279,6 +273,7 @@ impl ReportedLoad {
             fs: Arc::clone(&self.fs),
             batch: Some(head),
             journal_transaction: append.held_by.map(|commit| commit + 1),
+            ..Row::empty()
         };
         let batch = Batch {
             magic: 2,
@@ -313,7 +308,7 @@ impl ReportedLoad {
             thread: name(&self.handlers, served.handler),
             preempted: false,
             stack: Arc::clone(&self.journal),
-            waker: None,
+            ..Row::empty()
         }))
     }
 
@@ -337,10 +332,9 @@ impl ReportedLoad {
             local: self.broker,
             remote: self.client(served.connection).1,
             bytes: Some(u64::from(part.end - part.start)),
-            errno: None,
             sequence: first.wrapping_add(part.start),
             sequence_end: first.wrapping_add(part.end),
-            peer_window: None,
+            ..Row::empty()
         }))
     }
 

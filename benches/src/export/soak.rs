@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use model::{
     Batch, BatchHead, Device, Event, FileKind, FileOp, FileOpKind, HostSample, HostScope, JournalCommit,
-    Nanos, OffCpu, Partition, Request, SocketOp, SocketOpKind, TopicPartition, api_key,
+    Nanos, OffCpu, Partition, Request, Row, SocketOp, SocketOpKind, TopicPartition, api_key,
 };
 use recording::{Manifest, Writer, WriterOptions};
 
@@ -274,12 +274,8 @@ impl Day {
             tid: 100,
             thread: Arc::clone(&self.thread),
             bytes: Some(RECORDS_BYTES.into()),
-            errno: None,
-            disk_bytes: None,
-            readahead_bytes: None,
             offset: offset.unsigned_abs() * 120,
             file,
-            renamed_to: None,
             topic_partition: Some(named.clone()),
             kind: FileKind::Log,
             device: self.device.clone(),
@@ -295,6 +291,7 @@ impl Day {
                 records: batch.records,
             }),
             journal_transaction: served.stalled.then_some(served.number as u32 + 1),
+            ..Row::empty()
         }
     }
 
@@ -303,20 +300,19 @@ impl Day {
         let off_cpu = OffCpu {
             start: Nanos(served.append + 10_000),
             end: Nanos(served.appended - 10_000),
-            woken: None,
             pid: PID,
             tid: 100,
             thread: Arc::clone(&self.thread),
             preempted: false,
             stack: Arc::clone(&self.stack),
-            waker: None,
+            ..Row::empty()
         };
         let commit = JournalCommit {
             start: Nanos(served.append - 5_000),
             end: Nanos(served.appended - 20_000),
             device: self.device.clone(),
             transaction: served.number as u32,
-            phases: None,
+            ..Row::empty()
         };
         [Event::OffCpu(Box::new(off_cpu)), Event::JournalCommit(Box::new(commit))]
     }
@@ -335,10 +331,9 @@ impl Day {
             local,
             remote,
             bytes: Some(bytes.into()),
-            errno: None,
             sequence,
             sequence_end: sequence.wrapping_add(bytes),
-            peer_window: None,
+            ..Row::empty()
         }))
     }
 

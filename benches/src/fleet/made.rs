@@ -11,7 +11,7 @@ use std::sync::Arc;
 use model::api_key::{self, FETCH, PRODUCE};
 use model::{
     Batch, BatchHead, Device, Event, FileKind, FileOp, FileOpKind, HostSample, HostScope, Nanos, Partition,
-    Request, TopicPartition,
+    Request, Row, TopicPartition,
 };
 use recording::{Broker, Manifest, Writer, WriterOptions};
 
@@ -265,19 +265,13 @@ impl SyntheticData {
             tid: 4_010,
             thread: Arc::clone(&self.names.handler),
             bytes: Some(bytes),
-            errno: None,
-            disk_bytes: None,
-            readahead_bytes: None,
             offset: 0,
             file,
-            renamed_to: None,
-            topic_partition: None,
             kind,
             device: self.device.clone(),
             inode: 1,
             fs: Arc::clone(&self.names.ext4),
-            batch: None,
-            journal_transaction: None,
+            ..Row::empty()
         }
     }
 

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 use model::{
     Batch, BatchHead, Device, Event, FileKind, FileOp, FileOpKind, JournalCommit, Nanos, OffCpu, Partition,
-    Request, TopicPartition,
+    Request, Row, TopicPartition,
 };
 use recording::{Manifest, Writer, WriterOptions};
 use serde_json::Value;
@@ -50,10 +50,6 @@ fn write(n: i64, at: Nanos, length: Nanos, tid: u32) -> FileOp {
         start: at,
         end: at + length,
         op: FileOpKind::Write,
-        errno: None,
-        disk_bytes: None,
-        readahead_bytes: None,
-        renamed_to: None,
         pid: 1,
         tid,
         thread: "data-plane-kafk".into(),
@@ -75,6 +71,7 @@ fn write(n: i64, at: Nanos, length: Nanos, tid: u32) -> FileOp {
             records: 1,
         }),
         journal_transaction: Some(8),
+        ..Row::empty()
     }
 }
 
@@ -130,19 +127,18 @@ fn recording(dir: &Path, quick: i64) {
         end: at + ms(145),
         device: Device { major: 7, minor: 0, name: "loop0".into() },
         transaction: 7,
-        phases: None,
+        ..Row::empty()
     };
     let wait = OffCpu {
         start: at + ms(3),
         end: at + ms(145),
-        woken: None,
         pid: 1,
         tid: 6,
         thread: "data-plane-kafk".into(),
         preempted: false,
-        waker: None,
         stack: "ext4_dirty_inode;__ext4_journal_start_sb;jbd2__journal_start;start_this_handle;wait_transaction_locked"
             .into(),
+        ..Row::empty()
     };
     writer.write(&Event::OffCpu(Box::new(wait))).unwrap();
     writer.write(&Event::JournalCommit(Box::new(commit))).unwrap();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use diagnose::{Config, Engine};
 use model::{
     Batch, BatchHead, BlockIo, Device, Direction, DirtyThrottle, Event, FileKind, FileOp, FileOpKind,
-    JournalCommit, LossKind, Nanos, OffCpu, Partition, Request, TopicPartition, Verdict,
+    JournalCommit, LossKind, Nanos, OffCpu, Partition, Request, Row, TopicPartition, Verdict,
 };
 use recording::{Manifest, Recording, Writer, WriterOptions};
 use watch::{Flight, FlightRecorder};
@@ -162,7 +162,6 @@ impl Broker {
         let commit = JournalCommit { start, end: start + length, device, transaction, phases: None };
         self.events.push(Event::JournalCommit(Box::new(commit)));
         let io = BlockIo {
-            queued: None,
             start: start + Nanos(length.0 / 10),
             end: start + length,
             device: Self::device(),
@@ -172,8 +171,7 @@ impl Broker {
             tid: 9,
             thread: "jbd2/loop0-8".into(),
             flags: "WS".into(),
-            inode: None,
-            file: None,
+            ..Row::empty()
         };
         self.events.push(Event::BlockIo(Box::new(io)));
     }
@@ -246,7 +244,7 @@ impl Broker {
             thread: "data-plane-kafk".into(),
             preempted: false,
             stack: stack.into(),
-            waker: None,
+            ..Row::empty()
         };
         self.events.push(Event::OffCpu(Box::new(interval)));
     }
@@ -260,12 +258,8 @@ impl Broker {
             tid,
             thread: "data-plane-kafk".into(),
             bytes: Some(500),
-            errno: None,
-            disk_bytes: None,
-            readahead_bytes: None,
             offset: u64::from(self.requests) * 500,
             file: format!("t-{partition}/00000000000000000000.log").into(),
-            renamed_to: None,
             topic_partition: Some(TopicPartition { topic: "t".into(), partition: partition as i32 }),
             kind: FileKind::Log,
             device: Self::device(),
@@ -281,7 +275,7 @@ impl Broker {
                 base_sequence: -1,
                 records: 1,
             }),
-            journal_transaction: None,
+            ..Row::empty()
         };
         self.events.push(Event::FileOp(Box::new(op)));
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use kafka_protocol::protocol::StrBytes;
 use kafka_protocol::records::{Compression, Record, RecordBatchEncoder, RecordEncodeOptions, TimestampType};
-use model::{Device, Event, FileKind, FileOp, FileOpKind, Nanos, OffCpu, TopicPartition};
+use model::{Device, Event, FileKind, FileOp, FileOpKind, Nanos, OffCpu, Row, TopicPartition};
 use recording::{Broker, Manifest, Writer, WriterOptions};
 use serde_json::{Value, json};
 
@@ -213,10 +213,6 @@ fn write(file: &str, offset: usize, bytes: usize, tid: u32) -> FileOp {
         start,
         end: start + Nanos::from_millis(158),
         op: FileOpKind::Write,
-        errno: None,
-        disk_bytes: None,
-        readahead_bytes: None,
-        renamed_to: None,
         pid: 1,
         tid,
         thread: "data-plane-kafk".into(),
@@ -228,8 +224,7 @@ fn write(file: &str, offset: usize, bytes: usize, tid: u32) -> FileOp {
         device: Device { major: 7, minor: 0, name: "loop0".into() },
         inode: 12,
         fs: "ext4".into(),
-        batch: None,
-        journal_transaction: None,
+        ..Row::empty()
     }
 }
 
@@ -248,8 +243,8 @@ fn recording(dir: &Path, log_dirs: Vec<PathBuf>, ops: &[FileOp]) {
             tid: op.tid,
             thread: Arc::clone(&op.thread),
             preempted: false,
-            waker: None,
             stack: "ext4_dirty_inode;jbd2__journal_start;start_this_handle;wait_transaction_locked".into(),
+            ..Row::empty()
         };
         if i == 0 {
             writer.write(&Event::OffCpu(Box::new(wait))).unwrap();

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use model::CommitPhases;
 use model::{
     Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, DirtyThrottle, Event, EvidenceKind,
-    FileKind, FileOp, FileOpKind, JournalCommit, Loss, LossKind, Nanos, OffCpu, Partition, Request, Stage,
-    TopicPartition, Verdict,
+    FileKind, FileOp, FileOpKind, JournalCommit, Loss, LossKind, Nanos, OffCpu, Partition, Request, Row,
+    Stage, TopicPartition, Verdict,
 };
 
 use crate::{Config, Engine, Summary};
@@ -81,10 +81,6 @@ fn append(tid: u32, partition: i32, start: Nanos, end: Nanos, crc: u32) -> FileO
         start,
         end,
         op: FileOpKind::Write,
-        errno: None,
-        disk_bytes: None,
-        readahead_bytes: None,
-        renamed_to: None,
         pid: 1,
         tid,
         thread: "data-plane-kafk".into(),
@@ -106,6 +102,7 @@ fn append(tid: u32, partition: i32, start: Nanos, end: Nanos, crc: u32) -> FileO
             records: 1,
         }),
         journal_transaction: Some(2286),
+        ..Row::empty()
     }
 }
 
@@ -113,13 +110,12 @@ fn off_cpu(tid: u32, start: Nanos, end: Nanos, stack: &str) -> Event {
     Event::OffCpu(Box::new(OffCpu {
         start,
         end,
-        woken: None,
         pid: 1,
         tid,
         thread: "data-plane-kafk".into(),
         preempted: false,
-        waker: None,
         stack: stack.into(),
+        ..Row::empty()
     }))
 }
 
@@ -510,14 +506,12 @@ fn io(start: i64, end: i64) -> Event {
         end: ms(end),
         device: device(),
         direction: Direction::Read,
-        queued: None,
-        inode: None,
-        file: None,
         sector: 8,
         bytes: 4_096,
         tid: 7,
         thread: "data-plane-kafk".into(),
         flags: "R".into(),
+        ..Row::empty()
     }))
 }
 

@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::api_key::{FETCH, JOIN_GROUP, PRODUCE, SHARE_FETCH, SYNC_GROUP};
+use crate::api_key::{FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP};
 use crate::row_summary::RequestColumns;
-use crate::{Nanos, TopicId};
+use crate::{Nanos, Row, TopicId};
 
 row! {
     request_row =>
@@ -80,35 +80,7 @@ row! {
 impl Request {
     /// A request on a connection, of which nothing else is known yet.
     pub fn new(client: SocketAddr, broker: SocketAddr) -> Self {
-        Self {
-            arrival: Nanos::ZERO,
-            arrival_end: Nanos::ZERO,
-            response: None,
-            end: None,
-            head_of_line: None,
-            data: None,
-            api_key: PRODUCE,
-            api: "",
-            api_version: 0,
-            correlation_id: 0,
-            client_id: None,
-            client,
-            broker,
-            request_bytes: 0,
-            response_bytes: None,
-            sequence: None,
-            response_sequence: None,
-            acks: None,
-            transactional_id: None,
-            group_id: None,
-            min_bytes: None,
-            max_wait_ms: None,
-            throttle_ms: None,
-            error_code: None,
-            error: None,
-            seen_by: None,
-            partitions: Vec::new(),
-        }
+        Self { client, broker, ..Row::empty() }
     }
 
     /// The TCP sequence number after the request's last byte.

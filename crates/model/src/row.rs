@@ -83,6 +83,8 @@ pub type ValueVisitor<'v> = &'v mut dyn FnMut(&'static str, Value<'_>);
 
 /// A row of a table, or a group of columns in one.
 pub trait Row {
+    /// Zeros, no texts and the first of each enum's values: for literals that name only what matters.
+    fn empty() -> Self;
     /// Its columns, in order; those of groups in their place.
     fn columns() -> Vec<Column>;
     /// Hands out the value of each column, in order.
@@ -113,6 +115,8 @@ impl<R: Row> Rows for Vec<R> {
 pub trait FieldType {
     /// As itself, or under its name.
     type Kind: Field<Value = Self>;
+    /// Its value in [`Row::empty`].
+    fn empty() -> Self;
 }
 
 /// What a field of a row may be: a value in one column, or a group of columns.
@@ -127,6 +131,10 @@ pub trait Field {
 
 impl<T: FieldType> FieldType for Option<T> {
     type Kind = Option<T::Kind>;
+
+    fn empty() -> Self {
+        None
+    }
 }
 
 impl<F: Field> Field for Option<F> {
@@ -143,6 +151,10 @@ impl<F: Field> Field for Option<F> {
 
 impl<R: Row> FieldType for Vec<R> {
     type Kind = Self;
+
+    fn empty() -> Self {
+        Self::new()
+    }
 }
 
 impl<R: Row> Field for Vec<R> {
@@ -188,9 +200,15 @@ pub struct AsText<T>(std::marker::PhantomData<T>);
 
 /// Declares fields in one column: their type, the column's type, and how a value is handed out.
 macro_rules! fields {
-    ($($Field:ty: $Type:ident, $value:ident => $out:expr;)*) => {$(
+    (@empty) => { Self::default() };
+    (@empty $empty:expr) => { $empty };
+    ($($Field:ty: $Type:ident $(= $empty:expr)?, $value:ident => $out:expr;)*) => {$(
         impl FieldType for $Field {
             type Kind = Self;
+
+            fn empty() -> Self {
+                fields!(@empty $($empty)?)
+            }
         }
 
         impl Field for $Field {
@@ -223,7 +241,7 @@ fields! {
     &'static str: Text, value => Value::Text(value);
     String: Text, value => Value::Text(value);
     Arc<str>: Text, value => Value::Text(value);
-    SocketAddr: Text, value => Value::Shown(value);
+    SocketAddr: Text = ([0; 4], 0).into(), value => Value::Shown(value);
     TopicId: Text, value => Value::Shown(value);
     Vec<Arc<str>>: Texts, texts => Value::Texts(&mut texts.iter().map(AsRef::as_ref));
     Vec<&'static str>: Texts, texts => Value::Texts(&mut texts.iter().copied());
@@ -288,6 +306,10 @@ macro_rules! declare_row {
                 columns
             }
 
+            fn empty() -> Self {
+                Self { $($field: <$ty as $crate::row::FieldType>::empty(),)* }
+            }
+
             fn visit(&self, out: $crate::ValueVisitor<'_>) {
                 <Self as $crate::row::Field>::visit(Some(self), "", out);
             }
@@ -295,6 +317,10 @@ macro_rules! declare_row {
 
         impl $crate::row::FieldType for $Row {
             type Kind = Self;
+
+            fn empty() -> Self {
+                $crate::Row::empty()
+            }
         }
 
         impl $crate::row::Field for $Row {
@@ -411,6 +437,10 @@ macro_rules! named {
 
         impl $crate::row::FieldType for $Name {
             type Kind = $crate::row::ByName<Self>;
+
+            fn empty() -> Self {
+                Self::ALL[0]
+            }
         }
 
         impl $crate::row::NamedValue for $Name {

@@ -116,6 +116,10 @@ pub const STAGE_COLUMNS: [&str; Stage::ALL.len()] = [
 
 impl FieldType for Stages {
     type Kind = Self;
+
+    fn empty() -> Self {
+        Self::default()
+    }
 }
 
 impl Field for Stages {

@@ -138,7 +138,7 @@ pub(super) fn span(event: &Event) -> Option<(Nanos, Nanos)> {
 
 #[cfg(test)]
 mod tests {
-    use model::{Event, JvmPause, JvmPauseKind, Nanos};
+    use model::{Event, JvmPause, JvmPauseKind, Nanos, Row};
 
     use super::Recent;
 
@@ -150,8 +150,7 @@ mod tests {
             kind: JvmPauseKind::Gc,
             operation: "".into(),
             cause: "".into(),
-            gc_id: None,
-            time_to_safepoint: None,
+            ..Row::empty()
         }))
     }
 

@@ -116,7 +116,7 @@ fn numbers((&at, spent): (&u32, &StateTimes)) -> [i64; 8] {
 mod tests {
     use model::{
         Device, Event, FileKind, FileOp, FileOpKind, JvmPause, JvmPauseKind, Lock, LockKind, LockSource,
-        LockWait, Nanos, OffCpu,
+        LockWait, Nanos, OffCpu, Row,
     };
 
     use super::{Grid, Threads};
@@ -133,7 +133,7 @@ mod tests {
             thread: "handler-1".into(),
             preempted: false,
             stack: stack.into(),
-            waker: None,
+            ..Row::empty()
         }))
     }
 
@@ -145,20 +145,13 @@ mod tests {
             pid: 9,
             tid: 1,
             thread: "handler-1".into(),
-            bytes: None,
-            errno: None,
-            disk_bytes: None,
-            readahead_bytes: None,
             offset: 0,
             file: "f".into(),
-            renamed_to: None,
-            topic_partition: None,
             kind: FileKind::Log,
             device: Device { major: 7, minor: 0, name: "loop0".into() },
             inode: 1,
             fs: "ext4".into(),
-            batch: None,
-            journal_transaction: None,
+            ..Row::empty()
         }))
     }
 
@@ -170,8 +163,7 @@ mod tests {
             kind,
             operation: "".into(),
             cause: "".into(),
-            gc_id: None,
-            time_to_safepoint: None,
+            ..Row::empty()
         }))
     }
 
@@ -188,9 +180,9 @@ mod tests {
             tid: 1,
             thread: "handler-1".into(),
             lock: Lock { kind: LockKind::Monitor, class: "java.lang.Object".into(), address: 0 },
-            holder: None,
             stack: "".into(),
             source: LockSource::Jfr,
+            ..Row::empty()
         };
         for event in [
             off_cpu(1, (0, 10, 10), futex),

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use model::{
-    Batch, BatchHead, Device, Event, FileKind, FileOp, FileOpKind, Nanos, Partition, Request, SocketOp,
+    Batch, BatchHead, Device, Event, FileKind, FileOp, FileOpKind, Nanos, Partition, Request, Row, SocketOp,
     SocketOpKind, TopicId, TopicPartition,
 };
 use recording::{Manifest, Writer, WriterOptions};
@@ -78,12 +78,8 @@ fn file_op(n: u64) -> Event {
         tid: 40 + (n % 8) as u32,
         thread: "data-plane-kafka".into(),
         bytes: Some(178),
-        errno: None,
-        disk_bytes: None,
-        readahead_bytes: None,
         offset: n * 178,
         file: format!("orders-{}/00000000000000000000.log", n % CONNECTIONS).into(),
-        renamed_to: None,
         topic_partition: Some(topic_partition),
         kind: FileKind::Log,
         device: Device { major: 259, minor: 1, name: "nvme0n1p1".into() },
@@ -91,6 +87,7 @@ fn file_op(n: u64) -> Event {
         fs: "ext4".into(),
         batch: Some(head),
         journal_transaction: (n % 9 == 0).then_some(5),
+        ..Row::empty()
     }))
 }
 
@@ -105,10 +102,9 @@ fn socket_op(n: u64) -> Event {
         local: ([127, 0, 0, 1], 9_092).into(),
         remote: ([127, 0, 0, 1], 40_000 + (n % CONNECTIONS) as u16).into(),
         bytes: Some(300),
-        errno: None,
         sequence: n as u32,
         sequence_end: n as u32 + 300,
-        peer_window: None,
+        ..Row::empty()
     }))
 }
 

@@ -78,7 +78,7 @@ impl PauseMerger {
 #[cfg(test)]
 mod tests {
     use super::PauseMerger;
-    use model::{JvmPause, JvmPauseKind, Nanos};
+    use model::{JvmPause, JvmPauseKind, Nanos, Row};
 
     fn pause(start_ms: i64, gc_id: Option<u32>) -> JvmPause {
         JvmPause {
@@ -89,7 +89,7 @@ mod tests {
             operation: "G1New".into(),
             cause: "".into(),
             gc_id,
-            time_to_safepoint: None,
+            ..Row::empty()
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::{
     BlockIo, Device, Direction, DirtyThrottle, Event, FileKind, FileOp, FileOpKind, Loss, LossKind, Nanos,
-    OffCpu, Reclaim, Waker,
+    OffCpu, Reclaim, Row, Waker,
 };
 use proptest::prelude::*;
 
@@ -28,19 +28,13 @@ fn op(start: i64, end: i64) -> FileOp {
         tid: TID,
         thread: "t".into(),
         bytes: Some(1),
-        errno: None,
-        disk_bytes: None,
-        readahead_bytes: None,
         offset: 0,
         file: "f".into(),
-        renamed_to: None,
-        topic_partition: None,
         kind: FileKind::Log,
         device: device(),
         inode: 12,
         fs: "ext4".into(),
-        batch: None,
-        journal_transaction: None,
+        ..Row::empty()
     }
 }
 
@@ -48,13 +42,12 @@ fn interval(start: i64, end: i64, stack: &str) -> OffCpu {
     OffCpu {
         start: Nanos(start),
         end: Nanos(end),
-        woken: None,
         pid: 1,
         tid: TID,
         thread: "t".into(),
         preempted: false,
         stack: stack.into(),
-        waker: None,
+        ..Row::empty()
     }
 }
 
@@ -97,7 +90,7 @@ fn io(queued: Option<i64>, start: i64, end: i64, inode: Option<u64>) -> Event {
         thread: "kworker".into(),
         flags: "R".into(),
         inode,
-        file: None,
+        ..Row::empty()
     }))
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::CommitPhases;
 use model::{
-    Device, Event, FileKind, FileOp, FileOpKind, JournalCommit, KernelSpan, Nanos, OffCpu, Reclaim,
+    Device, Event, FileKind, FileOp, FileOpKind, JournalCommit, KernelSpan, Nanos, OffCpu, Reclaim, Row,
     SpanSource,
 };
 
@@ -26,13 +26,12 @@ fn off(tid: u32, start: Nanos, end: Nanos, stack: &str) -> Event {
     Event::OffCpu(Box::new(OffCpu {
         start,
         end,
-        woken: None,
         pid: 1,
         tid,
         thread: "data-plane-kafk".into(),
         preempted: false,
         stack: stack.into(),
-        waker: None,
+        ..Row::empty()
     }))
 }
 
@@ -45,19 +44,13 @@ fn op(tid: u32, start: i64, end: i64, file: &str) -> Event {
         tid,
         thread: "data-plane-kafk".into(),
         bytes: Some(1),
-        errno: None,
-        disk_bytes: None,
-        readahead_bytes: None,
         offset: 0,
         file: file.into(),
-        renamed_to: None,
-        topic_partition: None,
         kind: FileKind::Log,
         device: device(),
         inode: 1,
         fs: "ext4".into(),
-        batch: None,
-        journal_transaction: None,
+        ..Row::empty()
     }))
 }
 
@@ -76,10 +69,10 @@ fn span(tid: u32, start: i64, end: i64, function: &str, seen_by: SpanSource) -> 
         start: ms(start),
         end: ms(end),
         function: function.into(),
-        device: None,
         tid,
         thread: "data-plane-kafk".into(),
         seen_by,
+        ..Row::empty()
     }))
 }
 

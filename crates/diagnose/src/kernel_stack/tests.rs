@@ -1,6 +1,6 @@
 //! Every rule with a stack as kernels leave it, outermost first.
 
-use model::{Nanos, OffCpu};
+use model::{Nanos, OffCpu, Row};
 
 use super::rules::RULES;
 use super::{Wait, classify, is_named, read, telling_frame};
@@ -351,13 +351,12 @@ fn a_preempted_thread_waited_for_a_cpu_whatever_it_was_doing() {
     let preempted = OffCpu {
         start: Nanos(0),
         end: Nanos(1),
-        woken: None,
         pid: 1,
         tid: 1,
         thread: "t".into(),
         preempted: true,
-        waker: None,
         stack: "do_get_write_access;schedule".into(),
+        ..Row::empty()
     };
     assert_eq!(classify(&preempted), Wait::RunQueue);
     assert_eq!(classify(&OffCpu { preempted: false, ..preempted }), Wait::Journal);

@@ -174,7 +174,7 @@ fn has_frame(stack: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use model::{Lock, LockKind, LockSource, LockWait, Nanos};
+    use model::{Lock, LockKind, LockSource, LockWait, Nanos, Row};
 
     use super::{LockName, dotted, is_appending, taken_in};
 
@@ -186,9 +186,9 @@ mod tests {
             tid: 7,
             thread: "t".into(),
             lock: Lock { kind, class: class.into(), address: 0 },
-            holder: None,
             stack: stack.into(),
             source: LockSource::Jfr,
+            ..Row::empty()
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::{
     Cause, Confidence, Event, EvidenceKind, FileKind, FileOp, FileOpKind, Lock, LockHolder, LockKind,
-    LockSource, LockWait, Nanos, OffCpu, Stage, Verdict, Waker,
+    LockSource, LockWait, Nanos, OffCpu, Row, Stage, Verdict, Waker,
 };
 use proptest::prelude::*;
 
@@ -179,9 +179,9 @@ fn java_wait(tid: u32, start: Nanos, end: Nanos, stack: &str) -> LockWait {
             class: "java.util.concurrent.locks.ReentrantReadWriteLock$NonfairSync".into(),
             address: 3,
         },
-        holder: None,
         stack: stack.into(),
         source: LockSource::Jfr,
+        ..Row::empty()
     }
 }
 

@@ -3,8 +3,8 @@
 
 use model::{
     BlockIo, Cause, Confidence, Device, Direction, DirtyThrottle, Event, FileKind, FileOp, FileOpKind,
-    HostSample, HostScope, JvmPause, JvmPauseKind, KernelSpan, Nanos, OffCpu, Reclaim, Request, SocketOp,
-    SocketOpKind, SpanSource, Stage, TcpEvent, TcpEventKind, Verdict, Waker,
+    HostSample, HostScope, JvmPause, JvmPauseKind, KernelSpan, Nanos, OffCpu, Reclaim, Request, Row,
+    SocketOp, SocketOpKind, SpanSource, Stage, TcpEvent, TcpEventKind, Verdict, Waker,
 };
 
 use super::{JOURNAL_STACK, append, asked, commit, device, io, ms, off_cpu, op, request, run};
@@ -489,13 +489,12 @@ fn starved(tid: u32, start: i64, end: i64) -> Event {
     Event::OffCpu(Box::new(OffCpu {
         start: ms(start),
         end: ms(end),
-        woken: None,
         pid: 1,
         tid,
         thread: "data-plane-kafk".into(),
         preempted: true,
         stack: "".into(),
-        waker: None,
+        ..Row::empty()
     }))
 }
 
@@ -690,10 +689,10 @@ fn leaving(handed: i64) -> (Request, Vec<Event>) {
         local: ours.broker,
         remote: ours.client,
         bytes: Some(200_004),
-        errno: None,
         sequence: 5_000,
         sequence_end: 205_004,
         peer_window: Some(65_535),
+        ..Row::empty()
     };
     let events = vec![
         op(append(7, 0, ms(1_001), ms(1_002), 1)),
@@ -791,7 +790,7 @@ fn stop(start: i64, end: i64, gc_id: Option<u32>, pid: u32) -> Event {
         operation: "G1New".into(),
         cause: "".into(),
         gc_id,
-        time_to_safepoint: None,
+        ..Row::empty()
     }))
 }
 
@@ -845,10 +844,9 @@ fn rewritten(bytes: u32, crc: u32) -> Vec<Event> {
         local: ours.broker,
         remote: ours.client,
         bytes: Some(bytes.into()),
-        errno: None,
         sequence,
         sequence_end: sequence + bytes,
-        peer_window: None,
+        ..Row::empty()
     };
     vec![
         Event::SocketOp(Box::new(call(SocketOpKind::Read, 100, 604, 1_001))),
@@ -962,10 +960,10 @@ pub(super) fn trouble_of_some_kind(kind: usize, tid: u32, start: Nanos, end: Nan
             local: ours.broker,
             remote: ours.client,
             bytes: Some(64),
-            errno: None,
             sequence: if from % 2 == 0 { 100 } else { 5_000 },
             sequence_end: if from % 2 == 0 { 704 } else { 5_064 },
             peer_window: Some(0),
+            ..Row::empty()
         })),
     }
 }

@@ -1,7 +1,7 @@
 //! Calls of request handlers that the JVM reported bound `queue` and `handler`; where it is open whose call it was, they bound
 //! nothing.
 
-use model::{Event, HandlerCall, Lock, LockKind, LockSource, LockWait, Nanos, Request, Stage, Verdict};
+use model::{Event, HandlerCall, Lock, LockKind, LockSource, LockWait, Nanos, Request, Row, Stage, Verdict};
 
 use super::stages::{all_stages, numbered, read, us, write};
 use super::{append, asked, ms, op, request, run};
@@ -91,12 +91,12 @@ fn waited(start: Nanos, end: Nanos) -> Event {
         tid: 7,
         thread: "data-plane-kafka-request-handler-0".into(),
         lock: Lock { kind: LockKind::Monitor, class: "java.lang.Object".into(), address: 9 },
-        holder: None,
         stack: "kafka.server.KafkaApis.handle;kafka.server.ReplicaManager.appendRecords;\
                 kafka.server.ReplicaManager.appendToLocalLog;kafka.cluster.Partition.appendRecordsToLeader;\
                 org.apache.kafka.storage.internals.log.UnifiedLog.append"
             .into(),
         source: LockSource::Jfr,
+        ..Row::empty()
     }))
 }
 

@@ -2,7 +2,7 @@
 
 use model::{
     Cause, Confidence, CpuGap, CpuGapKind, Event, EvidenceKind, JvmPause, JvmPauseKind, Nanos, OffCpu,
-    Request, Verdict,
+    Request, Row, Verdict,
 };
 
 use super::{append, asked, ms, off_cpu, op, request, run};
@@ -119,7 +119,7 @@ fn the_jvms_pause_and_the_wait_for_a_cpu_are_longer_by_the_pause_in_them() {
         operation: "G1New".into(),
         cause: "".into(),
         gc_id: Some(7),
-        time_to_safepoint: None,
+        ..Row::empty()
     };
     let verdicts = with(five(), pause().into_iter().chain([Event::JvmPause(Box::new(gc))]));
     assert_eq!(causes(&verdicts), [(Cause::HostPaused, Confidence::Exact); 5]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{
     Cause, Confidence, Event, EvidenceKind, FileKind, FileOp, FileOpKind, JvmPause, JvmPauseKind, Lock,
-    LockHolder, LockKind, LockSource, LockWait, Nanos, OffCpu, Stage, Verdict,
+    LockHolder, LockKind, LockSource, LockWait, Nanos, OffCpu, Row, Stage, Verdict,
 };
 use proptest::prelude::*;
 
@@ -268,13 +268,12 @@ fn a_roll_whose_thread_then_had_no_cpu_for_a_while_is_one_all_the_same() {
         let away = OffCpu {
             start: us(without_cpu_from),
             end: us(1_145_400),
-            woken: None,
             pid: 1,
             tid: 7,
             thread: "data-plane-kafk".into(),
             preempted: true,
             stack: "".into(),
-            waker: None,
+            ..Row::empty()
         };
         let (verdicts, _) = run([
             op(fsync(7, 6, ms(1_001), ms(1_140))),

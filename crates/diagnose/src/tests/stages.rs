@@ -1,6 +1,6 @@
 //! Stages: each has the time that was injected for it, they add up, and what nobody saw is nobody's.
 
-use model::{Cause, Event, Nanos, PartitionState, Request, SocketOp, SocketOpKind, Stage, Verdict};
+use model::{Cause, Event, Nanos, PartitionState, Request, Row, SocketOp, SocketOpKind, Stage, Verdict};
 
 use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
 use crate::{Config, Engine};
@@ -31,10 +31,9 @@ pub(super) fn socket_op(request: &Request, kind: SocketOpKind, start: Nanos, end
         local: request.broker,
         remote: request.client,
         bytes: Some(bytes.into()),
-        errno: None,
         sequence,
         sequence_end: sequence.wrapping_add(bytes),
-        peer_window: None,
+        ..Row::empty()
     }
 }
 

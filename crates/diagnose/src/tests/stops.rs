@@ -1,7 +1,8 @@
 //! A stopped process: named for all that lay in its stop, and for nothing else.
 
 use model::{
-    Cause, Confidence, Event, EvidenceKind, JvmPause, JvmPauseKind, ProcessStop, Request, StopKind, Verdict,
+    Cause, Confidence, Event, EvidenceKind, JvmPause, JvmPauseKind, ProcessStop, Request, Row, StopKind,
+    Verdict,
 };
 
 use super::{append, asked, ms, off_cpu, op, request, run};
@@ -115,7 +116,7 @@ fn a_pause_of_the_jvm_takes_longer_by_the_stop_in_it() {
         operation: "G1New".into(),
         cause: "".into(),
         gc_id: Some(7),
-        time_to_safepoint: None,
+        ..Row::empty()
     };
     let pause = Event::JvmPause(Box::new(pause));
     let verdicts = with(five(), [pause.clone(), stopped(stop())]);

@@ -30,7 +30,7 @@ pub(crate) fn unite(one: LockWait, other: LockWait) -> LockWait {
 
 #[cfg(test)]
 mod tests {
-    use model::{Lock, LockHolder, LockKind, LockSource, LockWait, Nanos};
+    use model::{Lock, LockHolder, LockKind, LockSource, LockWait, Nanos, Row};
 
     use super::{is_same_wait, unite};
 
@@ -42,9 +42,9 @@ mod tests {
             tid: 2,
             thread: "waits".into(),
             lock: Lock { kind: LockKind::Monitor, class: "java.lang.Object".into(), address: 7 },
-            holder: None,
             stack: "".into(),
             source,
+            ..Row::empty()
         }
     }
 

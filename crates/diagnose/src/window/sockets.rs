@@ -264,7 +264,7 @@ impl CpuSamples {
 
 #[cfg(test)]
 mod tests {
-    use model::{Nanos, SocketOp, SocketOpKind};
+    use model::{Nanos, Row, SocketOp, SocketOpKind};
 
     use super::Sockets;
     use crate::time::TimeSpan;
@@ -280,10 +280,9 @@ mod tests {
             local: "10.0.0.1:9092".parse().unwrap(),
             remote: "10.0.0.7:40000".parse().unwrap(),
             bytes: Some(bytes.into()),
-            errno: None,
             sequence: first,
             sequence_end: first.wrapping_add(bytes),
-            peer_window: None,
+            ..Row::empty()
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::CommitPhases;
 use model::{
     Batch, BatchHead, Device, Event, FileKind, FileOp, FileOpKind, JournalCommit, OffCpu, Partition, Request,
-    TopicPartition,
+    Row, TopicPartition,
 };
 
 use super::ms;
@@ -75,12 +75,8 @@ pub(super) fn append(tid: u32, topic: &str, start: i64, end: i64, crc: u32) -> F
         tid,
         thread: "data-plane-kafka-request-handler-0".into(),
         bytes: Some(498),
-        errno: None,
-        disk_bytes: None,
-        readahead_bytes: None,
         offset: 1_000,
         file: format!("{topic}-0/00000000000000000000.log").into(),
-        renamed_to: None,
         topic_partition: Some(TopicPartition { topic: topic.into(), partition: 0 }),
         kind: FileKind::Log,
         device: device(),
@@ -96,6 +92,7 @@ pub(super) fn append(tid: u32, topic: &str, start: i64, end: i64, crc: u32) -> F
             records: 3,
         }),
         journal_transaction: Some(2_286),
+        ..Row::empty()
     }
 }
 
@@ -110,7 +107,7 @@ pub(super) fn off_cpu(tid: u32, start: i64, woken: Option<i64>, end: i64) -> Off
         preempted: false,
         stack: "ext4_file_write_iter;ext4_dirty_inode;jbd2__journal_start;wait_transaction_locked;schedule"
             .into(),
-        waker: None,
+        ..Row::empty()
     }
 }
 

@@ -3,7 +3,7 @@
 use model::{
     BlockIo, BrokerChange, BrokerState, CpuGap, CpuGapKind, Device, Direction, DirtyThrottle, Event,
     FileKind, FileOp, FileOpKind, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, Lock,
-    LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, ProcessStop, StopKind, TcpEvent,
+    LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, ProcessStop, Row, StopKind, TcpEvent,
     TcpEventKind, TlsTraffic,
 };
 
@@ -16,7 +16,6 @@ fn other_device() -> Device {
 
 fn block(direction: Direction, bytes: u32, file: Option<&str>) -> Event {
     Event::BlockIo(Box::new(BlockIo {
-        queued: None,
         start: ms(1_000),
         end: ms(1_003),
         device: device(),
@@ -26,8 +25,8 @@ fn block(direction: Direction, bytes: u32, file: Option<&str>) -> Event {
         tid: 1,
         thread: text("kworker"),
         flags: text("R"),
-        inode: None,
         file: file.map(text),
+        ..Row::empty()
     }))
 }
 
@@ -117,9 +116,9 @@ fn lock_wait(source: LockSource, start: i64, end: i64) -> LockWait {
         tid: 4_484,
         thread: text("data-plane-kafka-request-handler-1"),
         lock: Lock { kind: LockKind::Monitor, class: text("java.lang.Object"), address: 1 },
-        holder: None,
         stack: text(""),
         source,
+        ..Row::empty()
     }
 }
 
@@ -149,8 +148,7 @@ fn stops_of_the_jvm_are_told_by_kind() {
             kind,
             operation: text("G1New"),
             cause: text(""),
-            gc_id: None,
-            time_to_safepoint: None,
+            ..Row::empty()
         }))
     };
     let told = told([pause(JvmPauseKind::Gc, 30), pause(JvmPauseKind::Safepoint, 5)]);
@@ -166,9 +164,9 @@ fn stops_of_the_process_are_told_by_what_stopped_it() {
             end: ms(1_000 + length),
             pid: 1,
             kind,
-            by_tid: None,
             by: text(""),
             threads: 30,
+            ..Row::empty()
         }))
     };
     let told = told([stop(StopKind::Signal, 400), stop(StopKind::Signal, 100), stop(StopKind::Freezer, 5)]);

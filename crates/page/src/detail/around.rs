@@ -157,7 +157,7 @@ mod tests {
     use std::sync::Arc;
 
     use model::{
-        Cause, Confidence, Event, Evidence, EvidenceKind, Nanos, OffCpu, Request, Stages, Tid, Verdict,
+        Cause, Confidence, Event, Evidence, EvidenceKind, Nanos, OffCpu, Request, Row, Stages, Tid, Verdict,
         Waiter,
     };
 
@@ -183,7 +183,7 @@ mod tests {
             thread: format!("thread-{tid}").into(),
             preempted: false,
             stack: stack.into(),
-            waker: None,
+            ..Row::empty()
         }))
     }
 

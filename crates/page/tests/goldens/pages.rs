@@ -3,7 +3,8 @@
 use advise::{Advice, Cost, Inputs};
 use model::{
     CommitPhases, CpuSample, Device, Direction, Event, HostSample, HostScope, JournalCommit, JvmPause,
-    JvmPauseKind, Lock, LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Waker,
+    JvmPauseKind, Lock, LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Row,
+    Waker,
 };
 use page::{Collector, Page, RecordingInfo, html, markdown, perfetto};
 use report::advice::{AdviceReport, Views};
@@ -55,8 +56,7 @@ fn events(at: Nanos) -> Vec<Event> {
         tid: 77,
         thread: "jbd2/loop0-8".into(),
         flags: "WFS".into(),
-        inode: None,
-        file: None,
+        ..Row::empty()
     })));
     events.extend(of_threads(at, end));
     let sample = |metric: &str, value| {

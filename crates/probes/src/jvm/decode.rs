@@ -91,7 +91,7 @@ fn counted(bytes: &[u8], at: usize, length: u32) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::Decoder;
-    use model::{ClockOffset, Event, JvmPause, JvmPauseKind, LockHolder, LockSource, Nanos};
+    use model::{ClockOffset, Event, JvmPause, JvmPauseKind, LockHolder, LockSource, Nanos, Row};
 
     fn decoder() -> Decoder {
         Decoder::new(9, ClockOffset::from_ns(1_000))
@@ -136,8 +136,8 @@ mod tests {
                 kind,
                 operation: "G1Full".into(),
                 cause: cause.into(),
-                gc_id: None,
                 time_to_safepoint,
+                ..Row::empty()
             })))
         };
         let mut decoder = decoder();

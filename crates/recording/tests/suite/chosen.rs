@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use model::row_summary::{FileOpSummary, RowChoice, RowFilter, RowSummary};
-use model::{Device, Event, FileKind, FileOp, FileOpKind, Nanos, SocketOp, SocketOpKind};
+use model::{Device, Event, FileKind, FileOp, FileOpKind, Nanos, Row, SocketOp, SocketOpKind};
 use recording::{Manifest, Recording, Table, Writer, WriterOptions};
 
 /// More than two row groups.
@@ -57,10 +57,9 @@ fn socket_op(n: u64) -> Event {
         local: "10.0.0.1:9092".parse().unwrap(),
         remote: "10.0.0.7:40000".parse().unwrap(),
         bytes: Some(1),
-        errno: None,
         sequence: n as u32,
         sequence_end: n as u32 + 1,
-        peer_window: None,
+        ..Row::empty()
     }))
 }
 
@@ -74,19 +73,13 @@ fn file_op(n: u64) -> Event {
         tid: tid(n),
         thread: "data-plane-kafk".into(),
         bytes: Some(1),
-        errno: None,
-        disk_bytes: None,
-        readahead_bytes: None,
         offset: n,
         file: "/data/t-0/00000000000000000000.log".into(),
-        renamed_to: None,
-        topic_partition: None,
         kind: FileKind::Log,
         device: Device { major: 7, minor: 0, name: "loop0".into() },
         inode: 1,
         fs: "ext4".into(),
-        batch: None,
-        journal_transaction: None,
+        ..Row::empty()
     }))
 }
 

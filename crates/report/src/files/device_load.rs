@@ -154,13 +154,12 @@ impl SampleSums {
 mod tests {
     use std::sync::Arc;
 
-    use model::{BlockIo, Device, Direction, HostSample, HostScope, Nanos};
+    use model::{BlockIo, Device, Direction, HostSample, HostScope, Nanos, Row};
 
     use super::{DeviceLoad, DeviceLoads, SECOND};
 
     fn io(end: i64, direction: Direction) -> BlockIo {
         BlockIo {
-            queued: None,
             start: Nanos(end - 1_000),
             end: Nanos(end),
             device: Device { major: 8, minor: 0, name: "sda".into() },
@@ -170,8 +169,7 @@ mod tests {
             tid: 1,
             thread: "t".into(),
             flags: "R".into(),
-            inode: None,
-            file: None,
+            ..Row::empty()
         }
     }
 

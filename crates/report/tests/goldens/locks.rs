@@ -4,7 +4,7 @@
 use diagnose::{Config, LockRow, Locks};
 use model::{
     BatchHead, CpuState, Event, FileOp, JvmPause, JvmPauseKind, Lock, LockHolder, LockKind, LockSource,
-    LockWait, Nanos, OffCpu, TopicPartition,
+    LockWait, Nanos, OffCpu, Row, TopicPartition,
 };
 use page::flame_graph::FoldedStacks;
 use report::locks::{LockSummary, LockWaits, stack_time};
@@ -63,13 +63,12 @@ fn rows() -> Vec<LockRow> {
     locks.push(Event::OffCpu(Box::new(OffCpu {
         start: after(900),
         end: after(125_900),
-        woken: None,
         pid: 4400,
         tid: 4462,
         thread: handler(4462),
         preempted: false,
         stack: "vfs_write;ext4_dirty_inode;jbd2__journal_start;wait_transaction_locked;schedule".into(),
-        waker: None,
+        ..Row::empty()
     })));
     locks.push(append(4462, after(0), after(126_000)));
     let mut owner = 4462;
@@ -109,7 +108,7 @@ fn pauses(out: impl std::io::Write, format: &Format) {
         operation: "G1New".into(),
         cause: "G1 Evacuation Pause".into(),
         gc_id: Some(41),
-        time_to_safepoint: None,
+        ..Row::empty()
     };
     let safepoint = JvmPause {
         end: after(310_000),

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use diagnose::{Call, CauseTotal, Detail, JoinStats, Reason, RootTotal, Summary};
 use model::{
     Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, Doubt, Evidence, EvidenceKind, FileKind,
-    FileOp, FileOpKind, JournalCommit, LossKind, Nanos, Partition, Request, SpanSource, Stage, StageSpan,
-    Stages, TlsCount, TlsTotals, TopicId, TopicPartition, Verdict, Waiter, Waker,
+    FileOp, FileOpKind, JournalCommit, LossKind, Nanos, Partition, Request, Row, SpanSource, Stage,
+    StageSpan, Stages, TlsCount, TlsTotals, TopicId, TopicPartition, Verdict, Waiter, Waker,
 };
 use model::{CaptureCounters, CommitPhases};
 use report::doctor::{BrokerFacts, Examination, Fact, Hook, Remedy};
@@ -288,10 +288,6 @@ fn slow_write() -> FileOp {
         start: ARRIVAL,
         end: ARRIVAL + Nanos(158_400_000),
         op: FileOpKind::Write,
-        errno: None,
-        disk_bytes: None,
-        readahead_bytes: None,
-        renamed_to: None,
         pid: 4_400,
         tid: 4_478,
         thread: "data-plane-kafk".into(),
@@ -313,12 +309,12 @@ fn slow_write() -> FileOp {
             records: 5,
         }),
         journal_transaction: Some(2_286),
+        ..Row::empty()
     }
 }
 
 fn block_io(inode: Option<u64>, direction: Direction, bytes: u32) -> BlockIo {
     BlockIo {
-        queued: None,
         start: ARRIVAL,
         end: ARRIVAL + Nanos(700_000),
         device: device(),
@@ -329,7 +325,7 @@ fn block_io(inode: Option<u64>, direction: Direction, bytes: u32) -> BlockIo {
         thread: "kworker/u4:1".into(),
         flags: "W".into(),
         inode,
-        file: None,
+        ..Row::empty()
     }
 }
 

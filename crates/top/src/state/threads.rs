@@ -231,7 +231,7 @@ impl OfThread {
 
 #[cfg(test)]
 mod tests {
-    use model::{Event, JvmPause, JvmPauseKind, Nanos};
+    use model::{Event, JvmPause, JvmPauseKind, Nanos, Row};
     use report::thread_state::ThreadState;
 
     use super::{MAX, Threads};
@@ -254,8 +254,7 @@ mod tests {
             kind: JvmPauseKind::Gc,
             operation: "".into(),
             cause: "".into(),
-            gc_id: None,
-            time_to_safepoint: None,
+            ..Row::empty()
         })));
         threads.reach(ms(12_500));
         let courses = threads.courses();

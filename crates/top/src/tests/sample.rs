@@ -2,7 +2,7 @@
 
 use model::{
     Cause, Confidence, Device, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind, Nanos, OffCpu,
-    Partition, Request, Stage, StageSpan, Stages, TopicPartition, Verdict,
+    Partition, Request, Row, Stage, StageSpan, Stages, TopicPartition, Verdict,
 };
 use report::Zone;
 
@@ -101,19 +101,14 @@ pub(crate) fn write(start: Nanos, end: Nanos) -> FileOp {
         tid: 4_462,
         thread: THREAD.into(),
         bytes: Some(2_009),
-        errno: None,
-        disk_bytes: None,
-        readahead_bytes: None,
         offset: 88_847_331,
         file: "orders-3/00000000000000000000.log".into(),
-        renamed_to: None,
         topic_partition: Some(TopicPartition { topic: "orders".into(), partition: 3 }),
         kind: FileKind::Log,
         device: Device { major: 7, minor: 0, name: "loop0".into() },
         inode: 12,
         fs: "ext4".into(),
-        batch: None,
-        journal_transaction: None,
+        ..Row::empty()
     }
 }
 
@@ -128,6 +123,6 @@ pub(crate) fn off_cpu(start: Nanos, end: Nanos) -> OffCpu {
         thread: THREAD.into(),
         preempted: false,
         stack: "vfs_write;ext4_dirty_inode;wait_transaction_locked;schedule".into(),
-        waker: None,
+        ..Row::empty()
     }
 }

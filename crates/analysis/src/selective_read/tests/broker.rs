@@ -7,7 +7,7 @@ mod told;
 
 use model::{
     BatchHead, Event, FileKind, FileOp, FileOpKind, JournalCommit, JvmPause, JvmPauseKind, Nanos, Partition,
-    PartitionState, SocketOpKind, TopicPartition,
+    PartitionState, Row, SocketOpKind, TopicPartition,
 };
 
 use std::path::Path;
@@ -160,7 +160,7 @@ impl Broker {
             operation: "G1Full".into(),
             cause: "Allocation Failure".into(),
             gc_id: Some(self.transaction),
-            time_to_safepoint: None,
+            ..Row::empty()
         })));
     }
 
@@ -281,7 +281,7 @@ impl Broker {
                     end,
                     device: device(),
                     transaction: self.transaction,
-                    phases: None,
+                    ..Row::empty()
                 };
                 self.events.push(Event::JournalCommit(Box::new(commit)));
             } else {

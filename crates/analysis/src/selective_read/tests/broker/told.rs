@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{
     Batch, BlockIo, Device, Direction, Event, FileKind, FileOp, FileOpKind, Lock, LockHolder, LockKind,
-    LockSource, LockWait, Nanos, OffCpu, Partition, Request, SocketOp, SocketOpKind, TopicPartition,
+    LockSource, LockWait, Nanos, OffCpu, Partition, Request, Row, SocketOp, SocketOpKind, TopicPartition,
 };
 
 use super::{Broker, MICRO};
@@ -36,7 +36,7 @@ impl Broker {
             thread: "data-plane-kafk".into(),
             preempted: false,
             stack: stack.into(),
-            waker: None,
+            ..Row::empty()
         })));
     }
 
@@ -44,7 +44,6 @@ impl Broker {
         self.events.push(Event::BlockIo(Box::new(BlockIo {
             start: Nanos(start),
             end: Nanos(end),
-            queued: None,
             device: device(),
             direction: Direction::Write,
             sector: u64::from(self.number),
@@ -53,7 +52,7 @@ impl Broker {
             tid: 1,
             thread: "jbd2/loop0-8".into(),
             inode: Some(12),
-            file: None,
+            ..Row::empty()
         })));
     }
 
@@ -76,10 +75,9 @@ impl Broker {
             local: broker(),
             remote: client(connection),
             bytes: Some(bytes),
-            errno: None,
             sequence: number.wrapping_mul(bytes as u32),
             sequence_end: (number + 1).wrapping_mul(bytes as u32),
-            peer_window: None,
+            ..Row::empty()
         })));
     }
 
@@ -158,19 +156,13 @@ pub(super) fn op(kind: FileOpKind, tid: u32, start: i64, end: i64, file: &str) -
         tid,
         thread: "data-plane-kafk".into(),
         bytes: Some(400),
-        errno: None,
-        disk_bytes: None,
-        readahead_bytes: None,
         offset: 1_000,
         file: file.into(),
-        renamed_to: None,
-        topic_partition: None,
         kind: FileKind::Other,
         device: device(),
         inode: 12,
         fs: "ext4".into(),
-        batch: None,
-        journal_transaction: None,
+        ..Row::empty()
     }
 }
 
