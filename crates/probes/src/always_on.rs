@@ -6,6 +6,7 @@
 //! was slow, [`Session::interval`] reads what was recorded around it. Of Kafka's protocol it knows frames, the fixed fields of
 //! a request's header and a Fetch's `max_wait_ms`.
 
+mod generation;
 mod histogram;
 mod memory;
 mod plan;
@@ -13,9 +14,10 @@ mod record;
 mod ring;
 mod session;
 
+pub use generation::generation;
 pub use histogram::Histogram;
 pub use plan::{Hook, Mechanism, Plan, Purpose};
 pub(crate) use plan::{function_names, tracepoint_names};
 pub use record::{Append, Connection, FileCall, Outcome, Record, Request, SlowRequest, Wait, WaitKind};
-pub use ring::Interval;
+pub use ring::{Interval, MAX_CHANGE_NS};
 pub use session::{Losses, Options, Session};

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use probes::Facts;
-use probes::always_on::{Hook, Options, Plan, Purpose as Hooks, Session, SlowRequest};
+use probes::always_on::{Hook, MAX_CHANGE_NS, Options, Plan, Purpose as Hooks, Session, SlowRequest};
 
 use crate::devices::Devices;
 use crate::mounts::Mounts;
@@ -153,17 +153,18 @@ impl BrokerSession {
         let due = self.waiting.partition_point(is_due).max(excess);
         let slow: Vec<SlowRequest> = self.waiting.drain(..due).collect();
         let Some(first_ns) = slow.iter().map(|slow| slow.request.first_read_ns).min() else { return 0 };
-        // All that ended by now is there: so each record is delivered once.
-        let interval = self.session.interval(first_ns.saturating_sub(BEFORE_NS), now_ns);
+        // What ended before is there, and changes no more: so each record is delivered once.
+        let until_ns = if is_ending { now_ns } else { now_ns.saturating_sub(MAX_CHANGE_NS) };
+        let interval = self.session.interval(first_ns.saturating_sub(BEFORE_NS), until_ns);
         let report = Report {
             records: &interval.records,
-            fresh_ns: self.delivered_until_ns + 1..=now_ns,
+            fresh_ns: self.delivered_until_ns + 1..=until_ns,
             slow: &slow,
             waiting: &self.waiting,
         };
         let session = &self.session;
         feed.sender.send_all(self.names.events(&report, |number| session.connection(number), feed.clock));
-        self.delivered_until_ns = now_ns;
+        self.delivered_until_ns = until_ns;
         interval.overwritten
     }
 

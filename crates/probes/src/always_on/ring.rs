@@ -16,8 +16,8 @@ const MARK_WORDS: usize = 2;
 pub(super) const PART_WORDS: usize = HEAD_WORDS + MARKS * MARK_WORDS;
 
 /// How much longer than this after its record's number was taken nothing of a record changes: `MAX_PIECES_NS`, and as much
-/// for a thread that loses the CPU in between.
-const MAX_CHANGE_NS: u64 = 20_000_000;
+/// for a thread that loses the CPU in between. What ended later may be read once more, longer.
+pub const MAX_CHANGE_NS: u64 = 20_000_000;
 /// How often a slot is looked at again that is being written.
 const MAX_TRIES: usize = 100;
 

@@ -159,7 +159,7 @@ impl Names {
         answers: &mut [Vec<WrittenPartition>],
         clock: ClockOffset,
     ) -> Option<FileOp> {
-        let segment = self.segments.find(append.device, append.inode)?.clone();
+        let segment = self.segments.find(append.device, append.inode, Some(append.generation))?.clone();
         if segment.kind != FileKind::Log {
             return None;
         }
@@ -252,7 +252,7 @@ impl Names {
         }
         let mut ops = Vec::new();
         for ((tid, op, FileCall { device, inode, .. }), (first, last)) in calls {
-            let Some(file) = self.segments.find(device, inode).cloned() else { continue };
+            let Some(file) = self.segments.find(device, inode, None).cloned() else { continue };
             let time = (clock.from_monotonic(first), clock.from_monotonic(last));
             ops.push(self.file_op(op, tid, time, (device, inode, file)));
         }
@@ -505,7 +505,7 @@ mod tests {
             last_ns: 5_000,
             device: number(file.dev()),
             inode: file.ino(),
-            generation: 0,
+            generation: probes::always_on::generation(&fs::File::open(&segment).unwrap()).unwrap_or(0),
             position: 0,
             length: 100,
             write_call: None,

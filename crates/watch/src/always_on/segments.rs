@@ -2,7 +2,7 @@
 //! from it. Only what is asked for is looked at, and only while a request was slow.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub(super) struct PartitionFile {
     pub(super) name: Arc<str>,
     pub(super) kind: FileKind,
     pub(super) topic_partition: TopicPartition,
+    /// Which file of those that had its inode; none until it is asked for, and where the file system does not say.
+    generation: Option<u32>,
 }
 
 impl Segments {
@@ -42,15 +44,20 @@ impl Segments {
         Self { log_dirs: log_dirs.to_vec(), files: HashMap::default(), scanned: None }
     }
 
-    /// The file that has this inode now, if one has.
-    pub(super) fn find(&mut self, device: DeviceNumber, inode: u64) -> Option<&PartitionFile> {
+    /// The file that has this inode now, if one has. With a generation not one that was given the inode later.
+    pub(super) fn find(
+        &mut self,
+        device: DeviceNumber,
+        inode: u64,
+        generation: Option<u32>,
+    ) -> Option<&PartitionFile> {
         let key = (device, inode);
-        let is_there = |file: &PartitionFile| is_same(&file.path, key);
-        if !self.files.get(&key).is_some_and(is_there) {
+        if !self.files.get(&key).is_some_and(|file| is_same(&file.path, key)) {
             self.files.remove(&key);
             self.scan();
         }
-        self.files.get(&key)
+        let file = self.files.get_mut(&key)?;
+        file.is_of(generation).then_some(&*file)
     }
 
     /// Reads the log dirs again, unless that was done a moment ago.
@@ -77,6 +84,16 @@ impl Segments {
 }
 
 impl PartitionFile {
+    fn is_of(&mut self, generation: Option<u32>) -> bool {
+        if generation.is_none() || self.generation == generation {
+            return true;
+        }
+        // Not read yet, or of an earlier file at this path.
+        let file = File::open(&self.path);
+        self.generation = file.and_then(|file| probes::always_on::generation(&file)).ok();
+        self.generation.is_none() || self.generation == generation
+    }
+
     /// The head of the batch that begins at a write's position, where all of it is there and its CRC is right.
     pub(super) fn batch_at(&self, position: u64, bytes: u64) -> Option<BatchHead> {
         let mut segment = Segment::open(&self.path).ok()?;
@@ -99,7 +116,8 @@ fn partition_file(
     let name = format!("{directory}/{}", path.file_name()?.to_str()?);
     let found = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
     let kind = broker::path::classify(&name).0;
-    let file = PartitionFile { path, name: name.into(), kind, topic_partition: topic_partition.clone() };
+    let topic_partition = topic_partition.clone();
+    let file = PartitionFile { path, name: name.into(), kind, topic_partition, generation: None };
     Some(((number(found.dev()), found.ino()), file))
 }
 
@@ -111,7 +129,7 @@ fn is_same(path: &Path, (device, inode): (DeviceNumber, u64)) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, File};
     use std::os::unix::fs::MetadataExt as _;
 
     use super::{Segments, number};
@@ -156,11 +174,18 @@ mod tests {
         fs::write(&path, [first.clone(), second.clone()].concat()).unwrap();
         let found = fs::metadata(&path).unwrap();
         let mut segments = Segments::new(&[dir.path().to_owned()]);
-        let segment = segments.find(number(found.dev()), found.ino()).unwrap().clone();
+        let segment = segments.find(number(found.dev()), found.ino(), None).unwrap().clone();
         assert_eq!(
             (&*segment.name, segment.topic_partition.partition),
             ("topic-3/00000000000000000000.log", 3)
         );
+        if let Ok(generation) = probes::always_on::generation(&File::open(&path).unwrap()) {
+            let find = |segments: &mut Segments, generation| {
+                segments.find(number(found.dev()), found.ino(), Some(generation)).is_some()
+            };
+            assert!(!find(&mut segments, generation ^ 1), "another file had the inode before");
+            assert!(find(&mut segments, generation));
+        }
         let head = segment.batch_at(first.len() as u64, second.len() as u64).unwrap();
         assert_eq!((head.base_offset, head.records), (8, 1));
         assert_eq!(segment.batch_at(1, 60), None, "no batch begins there");
@@ -169,6 +194,6 @@ mod tests {
         fs::write(&path, damaged).unwrap();
         assert_eq!(segment.batch_at(0, 60), None, "its CRC is wrong");
         fs::remove_file(&path).unwrap();
-        assert_eq!(segments.find(number(found.dev()), found.ino()), None, "it is gone");
+        assert_eq!(segments.find(number(found.dev()), found.ino(), None), None, "it is gone");
     }
 }
