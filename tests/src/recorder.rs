@@ -30,17 +30,29 @@ impl Recorder {
     /// # Panics
     /// Where it does not begin to record.
     pub fn start(directory: &Path, pid: u32) -> Self {
-        Self::start_by(brokerscope::command(), directory, pid)
+        Self::start_with(directory, pid, &[])
+    }
+
+    /// As [`Recorder::start`], with further flags.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn start_with(directory: &Path, pid: u32, flags: &[&str]) -> Self {
+        Self::run(brokerscope::command(), directory, pid, flags)
     }
 
     /// As [`Recorder::start`], by a command that ends with the binary.
     ///
     /// # Panics
     /// As there.
-    pub fn start_by(mut brokerscope: Command, directory: &Path, pid: u32) -> Self {
+    pub fn start_by(brokerscope: Command, directory: &Path, pid: u32) -> Self {
+        Self::run(brokerscope, directory, pid, &[])
+    }
+
+    fn run(mut brokerscope: Command, directory: &Path, pid: u32, flags: &[&str]) -> Self {
         let said = directory.with_extension("txt");
         let output = File::create(&said).unwrap();
-        brokerscope.arg("record").arg("-o").arg(directory).args(["--pid", &pid.to_string()]);
+        brokerscope.arg("record").arg("-o").arg(directory).args(["--pid", &pid.to_string()]).args(flags);
         // What it must show is not what becomes of it where others have the processors.
         brokerscope.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
         let child = ahead(|| brokerscope.spawn()).expect("brokerscope starts");

@@ -1,0 +1,176 @@
+//! What `record --always-on` counts of requests beside a full recording of the same run, of one broker: as many requests of each
+//! API, which are those that the clients sent, and the same percentiles.
+//!
+//! The always-on programs time a request from the return of the read of its first byte to that of the write of its answer's
+//! last. A full recording has both calls, so that the same is known of each request from other hooks: percentiles may differ by
+//! 1 %, which is what a histogram's buckets allow, and by what a thread does between two hooks of one call. Packets come before
+//! the read and leave before the write returns: how much longer or shorter a request is by them is printed.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
+
+use e2e::gate;
+use e2e::recorder::Recorder;
+use e2e::traffic::directory;
+use lab::client::{Connection, Request as ClientRequest};
+use lab::kafka::{DEFAULT_VERSION, Kafka};
+use lab::{Broker, BrokerOptions};
+use model::{Event, Request, SocketOp, SocketOpKind, Table};
+use recording::Recording;
+
+const TOPIC: &str = "counted";
+const PRODUCERS: u32 = 4;
+const RUN: Duration = Duration::from_secs(20);
+const SHARES: [f64; 3] = [0.5, 0.99, 0.999];
+/// Of an API, for its percentiles to be compared.
+const ENOUGH: usize = 1_000;
+const MAX_DIFFERENCE: f64 = 0.01;
+/// Between the hooks at either end of a request, beside the programs of the full recording: two at the call's return.
+const HOOKS_NS: f64 = 10_000.0;
+
+/// Latencies of each API, ascending, nanoseconds; none of a request that has no answer.
+type Latencies = BTreeMap<i16, Vec<i64>>;
+
+#[test]
+fn percentiles_are_those_of_a_full_recording() {
+    let Some(_alone) = gate::live("percentiles_are_those_of_a_full_recording") else { return };
+    let kafka = Kafka::prepare(DEFAULT_VERSION).unwrap_or_else(|error| panic!("{error}"));
+    let directory = directory("always-on-latencies");
+    let broker = Broker::start(&kafka, BrokerOptions::new(directory.join("broker")));
+    let broker = broker.unwrap_or_else(|error| panic!("{error}"));
+    broker.create_topic(&kafka, TOPIC, PRODUCERS).unwrap_or_else(|error| panic!("{error}"));
+    let [full, always_on] = ["full", "always-on"].map(|name| directory.join(name));
+    let mode = ["--always-on", "--slower-than", "500ms"];
+    let recorders = [Recorder::start(&full, broker.pid), Recorder::start_with(&always_on, broker.pid, &mode)];
+    // The broker's own requests may come while only one of them records.
+    let sent = send(broker.listener());
+    recorders.into_iter().for_each(Recorder::stop);
+    let counted = counted(&always_on);
+    let (of_packets, of_calls) = observed(&full);
+    for (&api, &sent) in &sent {
+        let found = [&counted, &of_packets, &of_calls].map(|latencies| latencies[&api].len());
+        assert_eq!(found, [sent; 3], "API {api}: counted, seen in packets, seen in calls");
+    }
+    println!("requests sent, by API: {sent:?}");
+    println!("API  share  counted ms    by calls         by packets");
+    for (api, _) in sent.iter().filter(|(_, sent)| **sent >= ENOUGH) {
+        for share in SHARES {
+            let [here, by_calls, by_packets] =
+                [&counted, &of_calls, &of_packets].map(|latencies| quantile(&latencies[api], share));
+            let percent = |other: f64| (here / other - 1.0) * 100.0;
+            println!(
+                "{api:3}  {share:.3}  {:10.4}  {:10.4} {:+5.2} %  {:10.4} {:+5.2} %",
+                here / 1e6,
+                by_calls / 1e6,
+                percent(by_calls),
+                by_packets / 1e6,
+                percent(by_packets)
+            );
+            let allowed = by_calls * MAX_DIFFERENCE + HOOKS_NS;
+            assert!((here - by_calls).abs() <= allowed, "API {api}, {share}: {here} ns, not {by_calls}");
+        }
+    }
+}
+
+/// Sends requests of three APIs from several connections; how many of each.
+fn send(broker: SocketAddr) -> BTreeMap<i16, usize> {
+    let end = Instant::now() + RUN;
+    let senders: Vec<_> = (0..PRODUCERS)
+        .map(|partition| {
+            spawn(move || {
+                let mut connection = Connection::open(broker, format!("sender-{partition}")).unwrap();
+                let produce = ClientRequest::produce(TOPIC, partition, 1, &[b"value"]);
+                // Refused at once: there is no such offset.
+                let fetch = ClientRequest::fetch(TOPIC, partition, i64::from(u32::MAX), 1, 5);
+                let find = ClientRequest::find_coordinator("nobody");
+                let mut rounds = 0;
+                while Instant::now() < end {
+                    connection.order(&produce).unwrap();
+                    connection.call(&find).unwrap();
+                    if rounds % 4 == 0 {
+                        connection.call(&fetch).unwrap();
+                    }
+                    rounds += 1;
+                    sleep(Duration::from_millis(1));
+                }
+                rounds
+            })
+        })
+        .collect();
+    let rounds: Vec<usize> = senders.into_iter().map(|sender| sender.join().unwrap()).collect();
+    let fetches = rounds.iter().map(|rounds| rounds.div_ceil(4)).sum();
+    let rounds = rounds.iter().sum();
+    BTreeMap::from([(0, rounds), (1, fetches), (10, rounds)])
+}
+
+/// What the always-on programs added up.
+fn counted(recording: &Path) -> Latencies {
+    let mut latencies = Latencies::default();
+    for event in Recording::open(recording).unwrap().events_of(&[Table::RequestLatencies]) {
+        let Event::RequestLatencies(row) = event.unwrap() else { continue };
+        assert_eq!((row.unanswered, row.given_up), (0, 0), "{row:?}");
+        let of_api = latencies.entry(row.api_key).or_default();
+        for count in &row.latencies {
+            of_api.extend(std::iter::repeat_n(count.latency.0, count.requests as usize));
+        }
+    }
+    sorted(latencies)
+}
+
+/// What a full recording says of requests: by their packets, and by the calls that moved their first byte and their answer's last.
+fn observed(recording: &Path) -> (Latencies, Latencies) {
+    let recording = Recording::open(recording).unwrap();
+    let mut calls: HashMap<(SocketAddr, bool), Vec<SocketOp>> = HashMap::new();
+    for event in recording.events_of(&[Table::SocketOps]) {
+        let Event::SocketOp(op) = event.unwrap() else { continue };
+        if op.bytes.is_some_and(|bytes| bytes > 0) {
+            calls.entry((op.remote, op.op == SocketOpKind::Read)).or_default().push((*op).clone());
+        }
+    }
+    for calls in calls.values_mut() {
+        calls.sort_by_key(|op| op.start);
+    }
+    let (mut of_packets, mut of_calls) = (Latencies::default(), Latencies::default());
+    for event in recording.events_of(&[Table::Requests]) {
+        let Event::Request(request) = event.unwrap() else { continue };
+        let Some(end) = request.end else { continue };
+        of_packets.entry(request.api_key).or_default().push((end - request.arrival).0);
+        of_calls.entry(request.api_key).or_default().extend(by_calls(&request, &calls));
+    }
+    (sorted(of_packets), sorted(of_calls))
+}
+
+/// How long a request took from the return of its first read to that of its answer's last write.
+fn by_calls(request: &Request, calls: &HashMap<(SocketAddr, bool), Vec<SocketOp>>) -> Option<i64> {
+    let moving = |is_read, byte: u32| {
+        let calls = calls.get(&(request.client, is_read))?;
+        // Sorted by time, and so by the bytes that they move.
+        let at = calls.partition_point(|op| (op.sequence_end.wrapping_sub(byte).wrapping_sub(1) as i32) < 0);
+        calls.get(at).filter(|op| byte.wrapping_sub(op.sequence) < op.sequence_end.wrapping_sub(op.sequence))
+    };
+    let read = moving(true, request.sequence?)?;
+    let last = request.response_sequence?.wrapping_add(3 + request.response_bytes?);
+    Some((moving(false, last)?.end - read.end).0)
+}
+
+fn sorted(mut latencies: Latencies) -> Latencies {
+    for of_api in latencies.values_mut() {
+        of_api.sort_unstable();
+    }
+    latencies
+}
+
+fn quantile(sorted: &[i64], share: f64) -> f64 {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1] as f64
+}
