@@ -105,7 +105,7 @@ faults: setup-faults
 	target/release/brokerscope-lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY)); \
 		reached=$$?; echo; cat target/faults/matrix.md; exit $$reached
 
-# The same faults, recorded with --always-on, which cannot see all of them: docs/design/always-on.md says which.
+# The same faults, recorded with --watch always-on, which cannot see all of them: docs/design/always-on.md says which.
 faults-always-on: setup-faults
 	$(CARGO) build --release -p brokerscope -p lab
 	target/release/brokerscope-lab faults --watch always-on --seeds $(SEEDS) --seed $(SEED) --keep target/faults-always-on $(if $(ONLY),--only $(ONLY))

@@ -1,4 +1,4 @@
-//! `explain live --always-on` on a real broker whose journal is slow now and then: the slow requests of Kafka's own request log
+//! `explain live --watch always-on` on a real broker whose journal is slow now and then: the slow requests of Kafka's own request log
 //! have verdicts, those name the journal's commit by an exact key, and nothing is read while nothing is slow.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
@@ -27,6 +27,17 @@ const SLOWER_THAN: &str = "65ms";
 /// Slow requests of which more would say no more.
 const ENOUGH: usize = 5;
 
+/// That `record --slower-than` is always on by default, and what it recorded has the same cause.
+fn assert_recorded_the_same(recording: &str, said: &str) {
+    assert!(said.contains("--watch always-on by default"), "{said}");
+    let arguments = ["explain", recording, "--slower-than", SLOWER_THAN, "--format", "json"];
+    let (objects, summary) = brokerscope::run(arguments).done().objects();
+    let of_journal = objects.iter().filter(|object| {
+        object["cause"] == "journal-commit" && object["request"]["seen_by"] == "socket-calls"
+    });
+    assert!(of_journal.count() * 10 >= ENOUGH * 9, "{summary:#}");
+}
+
 #[test]
 fn slow_requests_have_their_cause_without_system_calls_or_packets() {
     let name = "slow_requests_have_their_cause_without_system_calls_or_packets";
@@ -51,8 +62,16 @@ fn slow_requests_have_their_cause_without_system_calls_or_packets() {
     sleep(Duration::from_secs(10));
     let (pid, time) = (broker.pid.to_string(), format!("{SECONDS}s"));
     let explaining = spawn(move || {
-        let arguments = ["explain", "live", "--always-on", "--slower-than", SLOWER_THAN, "--format", "json"];
+        let arguments =
+            ["explain", "live", "--watch", "always-on", "--slower-than", SLOWER_THAN, "--format", "json"];
         brokerscope::run([&arguments[..], &["--pid", &pid, "--for", &time]].concat()).done()
+    });
+    let recording = directory.join("recording").display().to_string();
+    let (pid, time, output) = (broker.pid.to_string(), format!("{SECONDS}s"), recording.clone());
+    let recording_ended = spawn(move || {
+        let arguments =
+            ["record", "-o", &output, "--slower-than", SLOWER_THAN, "--pid", &pid, "--for", &time];
+        brokerscope::run(arguments).done()
     });
     sleep(Duration::from_secs(SECONDS / 3));
     ground.delay_journal(COMMIT_MS);
@@ -78,6 +97,7 @@ fn slow_requests_have_their_cause_without_system_calls_or_packets() {
         assert!(request["partitions"][0]["base_offset"].as_i64() >= Some(0), "{verdict:#}");
         assert!(verdict["stages"]["append"].as_i64() >= Some(50_000_000), "{verdict:#}");
     }
+    assert_recorded_the_same(&recording, &recording_ended.join().unwrap().stderr);
     assert_eq!(summary["joins"]["unjoined"], 0, "{summary:#}");
     assert_eq!(summary["losses"], Value::Object(serde_json::Map::new()), "{summary:#}");
 }

@@ -80,6 +80,23 @@ fn dashboards_can_be_laid_out() {
 }
 
 #[test]
+fn what_the_default_watch_has_no_samples_for_names_the_full_one() {
+    let reference = fs::read_to_string(root().join("docs/reference/metrics.md")).unwrap();
+    let unseen = reference.lines().find(|line| line.contains("these have no samples")).unwrap();
+    let unseen: Vec<&str> = unseen.split('`').filter(|word| word.starts_with("brokerscope_")).collect();
+    assert!(unseen.len() > 10, "{unseen:?}");
+    let is_seen = |query: &str| !unseen.iter().any(|metric| query.contains(metric));
+    for PanelQuery { panel, description, query } in dashboards().iter().flat_map(Dashboard::queries) {
+        assert!(is_seen(&query) || description.contains("--watch full"), "{panel}: {query}");
+    }
+    for path in rule_files() {
+        for rule in fs::read_to_string(path).unwrap().split("\n      - ") {
+            assert!(is_seen(rule) || rule.contains("--watch full"), "{rule}");
+        }
+    }
+}
+
+#[test]
 fn rules_say_what_they_say_of_known_series() {
     let Some(_alone) = gate::live("Prometheus' rules, which need promtool") else { return };
     promtool(&["check", "config"], &[root().join("deploy/prometheus/prometheus.yml")]);
@@ -105,7 +122,8 @@ fn every_panel_of_every_dashboard_has_an_answer() {
     let mut workload = Workload::start(&data);
     let pid = workload.pid().to_string();
     // It takes some seconds to attach, and recordings end.
-    let live = Export::start(&directory.join("live.txt"), &["--pid", &pid, "--measure-probes"]);
+    let live =
+        Export::start(&directory.join("live.txt"), &["--pid", &pid, "--watch", "full", "--measure-probes"]);
     let made = replay(&directory.join("made.txt"), &made, "1");
     let sample = replay(&directory.join("sample.txt"), &root().join(SAMPLE), "0.5");
     let targets = [target(&sample, "ext4"), target(&made, "xfs"), target(&live, "ext4")];
@@ -136,7 +154,7 @@ struct Question {
 fn asked(targets: &[Target]) -> Vec<Question> {
     let mut questions = Vec::new();
     for dashboard in dashboards() {
-        for PanelQuery { panel, query } in dashboard.queries() {
+        for PanelQuery { panel, query, .. } in dashboard.queries() {
             let forms = targets.iter().map(|target| filled(&query, target)).collect::<BTreeSet<_>>();
             let of = format!("{}: {panel}", dashboard.name());
             questions.push(Question { of, forms: forms.into_iter().collect() });

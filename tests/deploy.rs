@@ -188,8 +188,8 @@ fn goes(image: &Image) {
 }
 
 /// What an export of this workload, by a command that ends with the binary, sees by its own account.
-fn seen(command: Command, workload: &Workload, said: &Path) -> BTreeSet<String> {
-    let export = Export::start_by(command, said, &["--pid", &workload.pid().to_string()]);
+fn seen(command: Command, workload: &Workload, mode: &str, said: &Path) -> BTreeSet<String> {
+    let export = Export::start_by(command, said, &["--pid", &workload.pid().to_string(), "--watch", mode]);
     let metrics = export.metrics();
     export.stop();
     let sources = metrics.lines().filter(|line| line.starts_with("brokerscope_source_up{"));
@@ -235,19 +235,20 @@ fn unit_and_daemon_set_give_what_watching_takes() {
     let Some(_alone) = gate::live("the rights that deploy/ gives") else { return };
     let directory = traffic::directory("deploy-rights");
     let workload = workload(&directory);
-    let by_root = seen(brokerscope::command(), &workload, &directory.join("root.txt"));
-    assert!(by_root.len() > 10, "{by_root:?}");
     let of_unit = setting(&unit(), "AmbientCapabilities");
     assert_eq!(of_unit, setting(&unit(), "CapabilityBoundingSet"));
     // A container's root has what is added, and no ambient set.
-    for (name, user, capabilities, ambient) in
-        [("unit", USER, of_unit, true), ("daemon-set", "0", of_daemon_set(), false)]
-    {
-        let mut command = confined(user, &capabilities, ambient);
-        command.arg(brokerscope::binary().unwrap());
-        let by_this = seen(command, &workload, &directory.join(format!("{name}.txt")));
-        let missing: Vec<&String> = by_root.difference(&by_this).collect();
-        assert!(missing.is_empty(), "{name} does not see {missing:?}");
+    let confinements = [("unit", USER, of_unit, true), ("daemon-set", "0", of_daemon_set(), false)];
+    for mode in ["auto", "full"] {
+        let by_root = seen(brokerscope::command(), &workload, mode, &directory.join("root.txt"));
+        assert!(by_root.len() > 10, "{by_root:?}");
+        for (name, user, capabilities, ambient) in &confinements {
+            let mut command = confined(user, capabilities, *ambient);
+            command.arg(brokerscope::binary().unwrap());
+            let by_this = seen(command, &workload, mode, &directory.join(format!("{name}.txt")));
+            let missing: Vec<&String> = by_root.difference(&by_this).collect();
+            assert!(missing.is_empty(), "--watch {mode}: {name} does not see {missing:?}");
+        }
     }
 }
 
@@ -276,8 +277,9 @@ fn the_units_filter_lets_its_system_calls_through() {
     std::os::unix::fs::fchown(&writable, Some(65534), Some(65534)).unwrap();
     command.args(["strace", "--follow-forks", "--summary-only", "--output"]).arg(&counts);
     command.arg(brokerscope::binary().unwrap());
-    let export =
-        Export::start_by(command, &directory.join("said.txt"), &["--pid", &workload.pid().to_string()]);
+    // It makes more calls than the default.
+    let arguments = ["--watch", "full", "--pid", &workload.pid().to_string()];
+    let export = Export::start_by(command, &directory.join("said.txt"), &arguments);
     workload.order("open s topicA-0/00000000000000000000.log create");
     workload.order("write s 1000");
     assert!(export.metrics().contains("brokerscope_events_total"));

@@ -1,5 +1,5 @@
-//! `export` beside a real broker: what it tells is what the clients did, in every format, and a restart breaks nothing. With
-//! `--always-on`, each request of a client that counts them is counted once.
+//! `export` beside a real broker: what it tells is what the clients did, in every format, and a restart breaks nothing. By
+//! default it is always on, and each request of a client that counts them is counted once.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -239,7 +239,8 @@ fn a_real_broker_is_told_of_and_followed_through_a_restart() {
     let broker = start(&kafka, &directory, ground.path(), None);
     let port = broker.port;
     broker.create_topic(&kafka, TOPIC, 2).unwrap();
-    let exporting = Exporting::start(broker.pid, &directory.join("export.txt"), &["--measure-probes"]);
+    let full = ["--watch", "full", "--measure-probes"];
+    let exporting = Exporting::start(broker.pid, &directory.join("export.txt"), &full);
     assert_eq!(exporting.get("/healthz").0, 200);
     let produced = "brokerscope_topic_bytes_total";
     let of_topic = format!("topic=\"{TOPIC}\",api=\"PRODUCE\"");
@@ -277,8 +278,9 @@ fn a_real_broker_is_told_of_and_followed_through_a_restart() {
     assert_eq!(sum(&slow, "brokerscope_source_up", "purpose=\"file-writes\""), 1.0);
 
     drop(before);
-    let mode = ["--always-on", "--slower-than", "65ms"];
-    let always_on = Exporting::start(broker.pid, &directory.join("always-on.txt"), &mode);
+    let always_on =
+        Exporting::start(broker.pid, &directory.join("always-on.txt"), &["--slower-than", "65ms"]);
+    assert!(always_on.says().contains("--watch always-on by default"), "{}", always_on.says());
     let mut client = Client::connect(&broker);
     for _ in 0..10 {
         client.produce();

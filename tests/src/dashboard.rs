@@ -10,6 +10,8 @@ use serde_json::Value;
 pub struct PanelQuery {
     /// The panel's title.
     pub panel: String,
+    /// What it says of itself.
+    pub description: String,
     /// The query, with Grafana's variables in it.
     pub query: String,
 }
@@ -53,7 +55,11 @@ impl Dashboard {
             let query = |target: &Value| target["expr"].as_str().unwrap().to_owned();
             targets
                 .iter()
-                .map(|target| PanelQuery { panel: title.to_owned(), query: query(target) })
+                .map(|target| PanelQuery {
+                    panel: title.to_owned(),
+                    description: panel["description"].as_str().unwrap_or_default().to_owned(),
+                    query: query(target),
+                })
                 .collect()
         };
         shown.flat_map(of_panel).collect()
@@ -98,7 +104,7 @@ impl Dashboard {
         }
         let known = self.json["templating"]["list"].as_array().unwrap().iter();
         let known: BTreeSet<&str> = known.map(|variable| variable["name"].as_str().unwrap()).collect();
-        for PanelQuery { panel, query } in self.queries() {
+        for PanelQuery { panel, query, .. } in self.queries() {
             for used in variables_of(&query) {
                 assert!(known.contains(used) || used == "__rate_interval", "{}: {panel}: ${used}", self.name);
             }

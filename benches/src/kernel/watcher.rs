@@ -79,10 +79,11 @@ impl Watcher {
         Self::start("brokerscope record", command, &recording.with_extension("err"), |_| manifest.exists())
     }
 
-    /// `brokerscope explain live --always-on`, when everything is attached. Slower requests than it asks for are rare here.
+    /// `brokerscope explain live --watch always-on`, when everything is attached. Slower requests than it asks for are rare here.
     pub(crate) fn always_on(binary: &Path, said: &Path, pid: u32) -> anyhow::Result<Self> {
         let mut command = Command::new(binary);
-        command.args(["explain", "live", "--always-on", "--slower-than", "500ms", "--pid", &pid.to_string()]);
+        command.args(["explain", "live", "--watch", "always-on", "--slower-than", "500ms"]);
+        command.args(["--pid", &pid.to_string()]);
         Self::start("brokerscope explain", command, said, |said| {
             said.contains("explaining requests of broker")
         })

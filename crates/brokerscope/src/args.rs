@@ -15,6 +15,8 @@ use report::{Style, Zone};
 
 use crate::output::{self, Pace};
 use crate::quantity;
+#[cfg(feature = "live")]
+use crate::watch_mode::FullFlag;
 
 /// Samples a second on each CPU, of what a broker's threads do between calls.
 #[cfg(feature = "live")]
@@ -195,32 +197,6 @@ impl Duration {
     }
 }
 
-/// How much a live watch may cost.
-#[derive(Clone, Copy, Debug, Default, Args)]
-#[command(next_help_heading = "Input")]
-pub(crate) struct AlwaysOn {
-    /// Watch so that it can stay on (live): the kernel keeps what bears on slow requests, and is read when one took as
-    /// long as --slower-than. What is then not seen is unobserved; each verdict comes about 11 s after its request.
-    #[arg(long)]
-    pub(crate) always_on: bool,
-}
-
-#[cfg(feature = "live")]
-impl AlwaysOn {
-    /// What is slow to such a watch; none if everything is to be watched.
-    ///
-    /// # Errors
-    /// Everything would be slow.
-    pub(crate) fn threshold(self, slow: Slow) -> Result<Option<Nanos>, Usage> {
-        if self.always_on && slow.slower_than <= Nanos::ZERO {
-            return Err(Usage::new(
-                "--always-on needs --slower-than: causes are looked for only around requests that slow",
-            ));
-        }
-        Ok(self.always_on.then_some(slow.slower_than))
-    }
-}
-
 /// What is slow.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Filter")]
@@ -243,9 +219,16 @@ pub(crate) struct Top {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct Interface {
-    /// Capture on this network interface (live).
-    #[arg(long, value_name = "IFACE", default_value = "any")]
-    pub(crate) interface: String,
+    /// Capture on this network interface (live); without it, on all.
+    #[arg(long, value_name = "IFACE")]
+    interface: Option<String>,
+}
+
+impl Interface {
+    /// The interface, or `any`.
+    pub(crate) fn name(&self) -> &str {
+        self.interface.as_deref().unwrap_or("any")
+    }
 }
 
 /// How much memory may be taken.
@@ -479,10 +462,18 @@ pub(crate) struct Service {
 
 #[cfg(feature = "live")]
 impl Service {
+    /// The flags that need packets, and whether each was given.
+    pub(crate) fn packet_flags(&self) -> [FullFlag; 2] {
+        [
+            ("--interface", self.interface.interface.is_some()),
+            ("--message-id", self.scope.filter.message_id.is_some()),
+        ]
+    }
+
     /// What to watch, within the memory that may be taken.
     pub(crate) fn live_options(&self) -> LiveOptions {
         LiveOptions {
-            interface: Some(self.interface.interface.clone()),
+            interface: Some(self.interface.name().to_owned()),
             memory: watch::Memory::within(self.memory.max_memory),
             ..self.scope.live_options(self.jvm)
         }

@@ -10,6 +10,7 @@ mod own_process;
 mod quantity;
 mod reader;
 mod selection;
+mod watch_mode;
 
 use std::process::ExitCode;
 

@@ -243,8 +243,8 @@ fn what_cannot_be_exported_is_said_in_a_line() {
         (&["--from", sample, "--topic", "orders"], 2, "--topic"),
         (&["--speed", "10"], 2, "--from"),
         (&["--from", sample, "--speed", "0"], 2, "speed"),
-        (&["--from", sample, "--always-on"], 2, "--always-on"),
-        (&["--always-on", "--slower-than", "0"], 2, "--slower-than"),
+        (&["--from", sample, "--watch", "full"], 2, "--watch"),
+        (&["--watch", "always-on", "--slower-than", "0"], 2, "--slower-than"),
     ] {
         let output = command(&[&["export", "--listen", "127.0.0.1:0"], arguments].concat());
         let output = without_first_listen(output, arguments).output().unwrap();

@@ -123,11 +123,11 @@ macro_rules! metrics {
 metrics! {
     Requests: Counter "brokerscope_requests_total" ["api"] (none) "" "Requests seen, by Kafka's name of the API.";
     Failed: Counter "brokerscope_failed_requests_total" ["api"] (none) "" "Requests that were answered with an error, could not be read in full, or were never answered.";
-    LongPolls: Counter "brokerscope_long_poll_requests_total" ["api"] (none) "" "Requests that waited because the client asked for it (long polls without data, rebalances). They are in no latency histogram. With --always-on only rebalances.";
+    LongPolls: Counter "brokerscope_long_poll_requests_total" ["api"] (none) "" "Requests that waited because the client asked for it (long polls without data, rebalances). They are in no latency histogram. With --watch always-on only rebalances.";
     RequestBytes: Counter "brokerscope_request_bytes_total" ["api"] (none) "bytes" "Bytes of requests.";
     ResponseBytes: Counter "brokerscope_response_bytes_total" ["api"] (none) "bytes" "Bytes of responses.";
-    Duration: Histogram "brokerscope_request_duration_seconds" ["api"] (|| each(["PRODUCE", "FETCH", "OTHER"])) "seconds" "Latency of answered requests, from the first byte seen of the request to the last of the response, less the time for which a fetch waited for data (long poll). api is PRODUCE, FETCH or OTHER. With --always-on, from the first byte that the broker reads to the last that it writes, and without FETCH: how long a fetch waited for data is not known.";
-    Stage: Histogram "brokerscope_request_stage_duration_seconds" ["api", "stage"] (|| APIS.iter().flat_map(|api| Stage::ALL.map(|stage| vec![*api, stage.as_str()])).collect()) "seconds" "Time that answered requests, slow or not, spent in a stage. A request counts in each stage in which it spent time. api is PRODUCE or FETCH. Time that no source saw is in the stage unobserved, a fetch's wait for data in remote. With --always-on, of slow requests only.";
+    Duration: Histogram "brokerscope_request_duration_seconds" ["api"] (|| each(["PRODUCE", "FETCH", "OTHER"])) "seconds" "Latency of answered requests, from the first byte seen of the request to the last of the response, less the time for which a fetch waited for data (long poll). api is PRODUCE, FETCH or OTHER. With --watch always-on, from the first byte that the broker reads to the last that it writes, and without FETCH: how long a fetch waited for data is not known.";
+    Stage: Histogram "brokerscope_request_stage_duration_seconds" ["api", "stage"] (|| APIS.iter().flat_map(|api| Stage::ALL.map(|stage| vec![*api, stage.as_str()])).collect()) "seconds" "Time that answered requests, slow or not, spent in a stage. A request counts in each stage in which it spent time. api is PRODUCE or FETCH. Time that no source saw is in the stage unobserved, a fetch's wait for data in remote. With --watch always-on, of slow requests only.";
     Slow: Counter "brokerscope_slow_requests_total" ["api", "cause"] (none) "" "Requests that took at least the slow request threshold, by the deepest proven cause (unobserved: no cause is proven).";
     SlowTime: Counter "brokerscope_slow_request_seconds_total" ["api", "cause"] (none) "seconds" "Sum of the latencies of slow requests.";
     Roots: Counter "brokerscope_slow_roots_total" ["cause"] (|| each(Cause::ALL.iter().filter(|cause| **cause != Cause::Unobserved).map(|cause| cause.as_str()))) "" "Root events of slow requests: one journal commit that slowed 37 requests counts once.";
@@ -176,9 +176,9 @@ metrics! {
     TcpTroubles: Counter "brokerscope_tcp_troubles_total" ["kind"] (|| each(TcpEventKind::ALL.map(TcpEventKind::as_str))) "" "TCP events that slow the broker's connections, by kind.";
     TlsConnections: Counter "brokerscope_tls_connections_total" ["listener"] (none) "" "Connections to a listener that are TLS: they are counted and not read.";
     TlsBytes: Counter "brokerscope_tls_bytes_total" ["listener"] (none) "bytes" "TCP payload of TLS connections to a listener, in both directions, which is not read.";
-    Joins: Counter "brokerscope_append_joins_total" ["key"] (|| each(["batch-crc", "base-offset", "none", "not-written"])) "" "Partitions of produce requests, by the key that joined them with their writes: batch-crc, base-offset, none, or not-written (refused by the broker, or empty). With --always-on, of slow requests only.";
+    Joins: Counter "brokerscope_append_joins_total" ["key"] (|| each(["batch-crc", "base-offset", "none", "not-written"])) "" "Partitions of produce requests, by the key that joined them with their writes: batch-crc, base-offset, none, or not-written (refused by the broker, or empty). With --watch always-on, of slow requests only.";
     Losses: Counter "brokerscope_losses_total" ["kind"] (|| each(LossKind::ALL.map(LossKind::as_str))) "" "Packets, bytes, frames or events that were lost, in the unit that the kind names.";
-    SourceUp: Gauge "brokerscope_source_up" ["purpose"] (none) "" "1 if this purpose is served on this host, 0 if it is not (brokerscope doctor says why). With --always-on, 1 also for file-writes, off-cpu and kernel-stacks, which are then seen only around slow requests.";
+    SourceUp: Gauge "brokerscope_source_up" ["purpose"] (none) "" "1 if this purpose is served on this host, 0 if it is not (brokerscope doctor says why). With --watch always-on, 1 also for file-writes, off-cpu and kernel-stacks, which are then seen only around slow requests.";
     BrokerUp: Gauge "brokerscope_broker_up" [] (one) "" "1 while the broker's process is watched.";
     BrokerRestarts: Counter "brokerscope_broker_restarts_total" [] (one) "" "Restarts of the broker that were seen: its process ended and a new one was found.";
     BrokerInfo: Gauge "brokerscope_broker_info" ["node_id", "host", "kernel"] (none) "" "Always 1; the labels identify the broker.";
@@ -217,7 +217,7 @@ pub fn table() -> String {
     }
     let unseen = UNSEEN_ALWAYS_ON.iter().filter_map(|metric| FAMILIES.get(*metric as usize));
     let unseen: Vec<String> = unseen.map(|family| format!("`{}`", family.name)).collect();
-    let _ = writeln!(table, "\nWith `--always-on` these have no samples: {}.", unseen.join(", "));
+    let _ = writeln!(table, "\nWith `--watch always-on` these have no samples: {}.", unseen.join(", "));
     table
 }
 

@@ -102,7 +102,7 @@ pub enum WatchMode {
     /// All that can be seen
     #[default]
     Full,
-    /// `record --always-on`
+    /// What can stay on for months
     AlwaysOn,
 }
 
@@ -211,7 +211,7 @@ fn run_all(
 /// What is slow in any window is slow to the recorder.
 fn always_on_flags() -> Vec<String> {
     let lowest_ms = ALL.iter().map(|fault| fault.threshold_ms.0).min().unwrap_or_default();
-    ["--always-on", "--slower-than", &format!("{lowest_ms}ms")].map(str::to_owned).to_vec()
+    ["--watch", "always-on", "--slower-than", &format!("{lowest_ms}ms")].map(str::to_owned).to_vec()
 }
 
 fn kept_or_run(run: &Run, group: &Group, observer: &Observer) -> Result<Vec<FaultResult>> {

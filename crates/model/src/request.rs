@@ -70,7 +70,7 @@ row! {
         error_code: Option<i16>,
         /// What could not be read of this request or its response.
         error: Option<Arc<str>>,
-        /// What its times and bytes are from: `packets`, or `socket-calls` with `--always-on`. None in recordings that do not say.
+        /// What its times and bytes are from: `packets`, or `socket-calls` with `--watch always-on`. None in recordings that do not say.
         seen_by: Option<RequestSource>,
         /// The partitions the request names, in its order.
         partitions: Vec<Partition>,
@@ -100,7 +100,7 @@ named! {
     pub enum RequestSource {
         /// Its packets: all of both frames, and when their bytes came and left.
         Packets = "packets",
-        /// The broker's calls on its socket (`--always-on`): from the first byte that it read to the last that it wrote, and only
+        /// The broker's calls on its socket (`--watch always-on`): from the first byte that it read to the last that it wrote, and only
         /// the heads of both frames.
         SocketCalls = "socket-calls",
     }

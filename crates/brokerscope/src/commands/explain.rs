@@ -19,10 +19,11 @@ use report::explanation::{
 use report::quantity::format_count_of;
 
 use super::Run;
-use crate::args::{AlwaysOn, Duration, Flags, JfrFiles, Jvm, Scope, Top};
+use crate::args::{Duration, Flags, JfrFiles, Jvm, Scope, Top};
 use crate::failure::usage;
 use crate::output::{self, Pace};
 use crate::selection::{RequestConditions, Selection};
+use crate::watch_mode::WatchMode;
 
 /// How long verdicts may wait to be written with others.
 const MAX_WRITE_DELAY: StdDuration = StdDuration::from_millis(100);
@@ -49,14 +50,14 @@ pub(crate) struct Explain {
     inputs: Vec<PathBuf>,
     /// Explain the request with this correlation id, however fast it was. Connections use the same ids:
     /// --client ADDRESS:PORT chooses one.
-    #[arg(long, help_heading = "Filter", value_name = "CORRELATION", allow_negative_numbers = true, conflicts_with_all = ["top", "slower_than", "always_on"])]
+    #[arg(long, help_heading = "Filter", value_name = "CORRELATION", allow_negative_numbers = true, conflicts_with_all = ["top", "slower_than"])]
     request: Option<i32>,
     /// Explain a recording while it is written: each verdict comes as soon as all its evidence is there, about 12 s
     /// after the request. Stops when the recorder ends, or on Ctrl-C.
-    #[arg(long, help_heading = "Input", conflicts_with_all = ["top", "always_on"])]
+    #[arg(long, help_heading = "Input", conflicts_with = "top")]
     follow: bool,
     /// Save the verdicts in the recording too, as the table verdicts/ (Parquet); replaces earlier ones.
-    #[arg(long, help_heading = "Output", conflicts_with_all = ["request", "port", "topic", "api", "client", "errors", "no_waits", "always_on"])]
+    #[arg(long, help_heading = "Output", conflicts_with_all = ["request", "port", "topic", "api", "client", "errors", "no_waits"])]
     save: bool,
     /// Compare each request with Kafka's own request log (kafka.request.logger at DEBUG; plain or gzip), and show how
     /// far both agree (several files after one --request-log).
@@ -67,7 +68,7 @@ pub(crate) struct Explain {
     #[arg(long, help_heading = "Output")]
     why_not: bool,
     #[command(flatten)]
-    mode: AlwaysOn,
+    mode: WatchMode,
     #[command(flatten)]
     jvm: Jvm,
     #[command(flatten)]
@@ -103,9 +104,6 @@ impl Run for Explain {
 
     fn run(&self) -> anyhow::Result<()> {
         self.scope.filter.requests().check()?;
-        if self.mode.always_on && self.top.top.is_some() {
-            return usage("--always-on shows each verdict as it comes: it does not take --top");
-        }
         if let Some(interface) = self.live_interface() {
             if self.follow || self.save {
                 return usage("--follow and --save need a recording");
@@ -114,6 +112,9 @@ impl Run for Explain {
                 return usage("--jfr needs a recording; for live input use --flight-recorder");
             }
             return self.run_live(interface);
+        }
+        if self.mode.is_given() {
+            return usage("--watch is for live input; a recording is explained as it was made");
         }
         if self.length.duration.is_some() && !self.follow {
             return usage("--for is for live input and --follow; a recording is read to its end");
@@ -160,12 +161,15 @@ impl Explain {
         use analysis::Gaps;
         use analysis::source::{Live, LiveOptions};
 
+        use crate::watch_mode::Default;
+
         let stop = Stop::after(None)?;
         let options = self.scope.live_options(self.jvm);
         let slow = self.scope.slow.slower_than;
-        let (interface, always_on) = (Some(interface.to_owned()), self.mode.threshold(self.scope.slow)?);
-        let wait = if self.mode.always_on { ALWAYS_ON_WAIT } else { options.wait };
-        let options = LiveOptions { interface, always_on, wait, ..options };
+        // An engineer who looks now wants all evidence.
+        let always_on = self.mode.choose(Default::Full, &self.only_full(interface), self.scope.slow)?;
+        let wait = if always_on.is_some() { ALWAYS_ON_WAIT } else { options.wait };
+        let options = LiveOptions { interface: Some(interface.to_owned()), always_on, wait, ..options };
         let mut live = Live::start(options, Some(stop), self.length.duration)?;
         let pid = live.broker.pid;
         tracing::info!(
@@ -191,6 +195,17 @@ impl Explain {
         })?;
         let gaps = Gaps { lag: timeliness.conclude(), ..live.gaps(slow) };
         explanation.finish(&analysis.finish(gaps))
+    }
+
+    /// What only the full watch can serve. One that is always on shows each verdict as it comes.
+    #[cfg(feature = "live")]
+    fn only_full(&self, interface: &str) -> [crate::watch_mode::FullFlag; 4] {
+        [
+            ("--request", self.request.is_some()),
+            ("--top", self.top.top.is_some()),
+            ("--message-id", self.scope.filter.message_id.is_some()),
+            ("live:IFACE", interface != "any"),
+        ]
     }
 
     #[cfg(not(feature = "live"))]

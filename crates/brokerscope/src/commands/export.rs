@@ -15,15 +15,18 @@ use export::{BrokerInfo, Classifiers, Exporter, MetricsService, Server};
 use model::FileKind;
 
 use super::Run;
-use crate::args::{AlwaysOn, Flags, From, Service, Speed};
+use crate::args::{Flags, From, Service, Speed};
 use crate::failure::usage;
 use crate::output;
 use crate::own_process::OwnProcess;
+use crate::watch_mode::WatchMode;
 
 /// Memory that is not for events: code, the kernel's symbols, pieces of streams, or of a recording that is read ahead.
 const FIXED_BYTES: u64 = 64 << 20;
 /// At the end, traces that are not sent yet are waited for so long.
 const MAX_TRACE_WAIT: StdDuration = StdDuration::from_secs(5);
+/// How many topics have series.
+const DEFAULT_TOPICS: u32 = 20;
 /// An event in the engine's window and its allocations, generously.
 const EVENT_BYTES: u64 = 400;
 
@@ -35,17 +38,17 @@ watches a broker.
 
 Examples:
   brokerscope export
-  brokerscope export --listen 10.0.0.1:9465 --slower-than 65ms --top-topics 50
-  brokerscope export --always-on --slower-than 65ms
+  brokerscope export --listen 10.0.0.1:9465 --slower-than 65ms
+  brokerscope export --watch full
   brokerscope export --otlp http://127.0.0.1:4318
   brokerscope export --from DIR --speed 60")]
 pub(crate) struct Export {
     /// Listen on this address. Anyone who can connect to it can read topic and client names.
     #[arg(long, help_heading = "Output", value_name = "ADDRESS", default_value = "127.0.0.1:9465")]
     listen: SocketAddr,
-    /// Export this many topics one by one, those with the most bytes.
-    #[arg(long, help_heading = "Output", value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1_000))]
-    top_topics: u32,
+    /// Export this many topics one by one, those with the most bytes; 20 unless given. Needs --watch full.
+    #[arg(long, help_heading = "Output", value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    top_topics: Option<u32>,
     /// Send slow requests as traces to this collector, too (OTLP/HTTP, `http://HOST:4318`). No TLS: use a local collector that forwards over TLS.
     #[arg(long, help_heading = "Output", value_name = "URL")]
     otlp: Option<otlp::Endpoint>,
@@ -56,7 +59,7 @@ pub(crate) struct Export {
     #[arg(long, conflicts_with = "from")]
     measure_probes: bool,
     #[command(flatten)]
-    mode: AlwaysOn,
+    mode: WatchMode,
     #[command(flatten)]
     from: From,
     #[command(flatten)]
@@ -81,11 +84,11 @@ impl Run for Export {
             ),
             ("slower-than", "Explain requests that took at least this long"),
             (
-                "always-on",
-                "Watch so that it can stay on (live): the kernel counts requests, their bytes and latencies, and is read \
-                 once a second and when a request took as long as --slower-than. Missing are then topics, quota, \
-                 batches, latencies of fetches, stages of quick requests, file operations and TLS connections; each \
-                 verdict comes about 11 s after its request",
+                "watch",
+                "Watch in this mode (live). auto: always-on, or full with --interface, --message-id or --top-topics and \
+                 where the kernel lacks what always-on needs. always-on lacks topics, quota, batches, latencies of \
+                 fetches, stages of quick requests, file operations and TLS connections; each verdict comes about 11 s \
+                 after its request",
             ),
             (
                 "for",
@@ -111,8 +114,8 @@ impl Run for Export {
             );
         }
         if let Some(directory) = &self.from.from {
-            if self.mode.always_on {
-                return usage("--always-on is for live input; a recording is exported as it was made");
+            if self.mode.is_given() {
+                return usage("--watch is for live input; a recording is exported as it was made");
             }
             return replay::run(self, directory, server);
         }
@@ -126,7 +129,7 @@ impl Run for Export {
 impl Export {
     fn exporter(&self, config: Config, info: BrokerInfo) -> anyhow::Result<Exporter> {
         let info = BrokerInfo {
-            top_topics: self.top_topics as usize,
+            top_topics: self.top_topics.unwrap_or(DEFAULT_TOPICS) as usize,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ..info
         };
@@ -204,6 +207,7 @@ mod live {
 
     use super::{Export, Exporter, MetricsService, Server, StdDuration, finish_traces, replay, serve};
     use crate::commands::record::manifest;
+    use crate::watch_mode::Default;
 
     /// Between two bursts: to be woken for every batch costs more, and nobody asks more often than that.
     const PAUSE: StdDuration = StdDuration::from_millis(50);
@@ -221,7 +225,10 @@ mod live {
         // For as long as this is held, also for programs that are loaded after a restart. The right to ask for it is given
         // away when the watch has begun.
         let measuring = if args.measure_probes { probes::overhead::count_run_time() } else { None };
-        let always_on = args.mode.threshold(args.service.scope.slow)?;
+        let [interface, message_id] = args.service.packet_flags();
+        let topics = ("--top-topics", args.top_topics.is_some_and(|count| count > 0));
+        let only_full = [interface, message_id, topics];
+        let always_on = args.mode.choose(Default::AlwaysOn, &only_full, args.service.scope.slow)?;
         let options = LiveOptions { wait: StdDuration::ZERO, always_on, ..args.service.live_options() };
         let mut live = Live::start(options, Some(stop), args.service.length.duration)?;
         if args.measure_probes && measuring.is_none() {

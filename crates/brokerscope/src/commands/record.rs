@@ -13,8 +13,9 @@ use clap::Args;
 use model::Nanos;
 
 use super::Run;
-use crate::args::{AlwaysOn, Flags, Service};
+use crate::args::{Flags, Service};
 use crate::quantity;
+use crate::watch_mode::WatchMode;
 
 /// `record`.
 #[derive(Debug, Args)]
@@ -24,14 +25,16 @@ watched is reported, and recorded as missing.
 Examples:
   brokerscope record -o DIR --for 60s && brokerscope explain DIR
   brokerscope record -o DIR --slower-than 100ms
+  brokerscope record -o DIR --slower-than 100ms --watch full
   brokerscope record -o DIR --pid 4400 --message-id id")]
 pub(crate) struct Record {
     /// Write to this directory; it must not exist or be empty.
     #[arg(short, long, help_heading = "Output", value_name = "DIR")]
     output: PathBuf,
-    /// Take this many samples a second of what the broker runs on each CPU; 0 takes none.
-    #[arg(long, value_name = "HZ", default_value_t = 49, value_parser = clap::value_parser!(u32).range(0..=999))]
-    cpu_samples: u32,
+    /// Take this many samples a second of what the broker runs on each CPU; 49 unless given, 0 takes none. Needs
+    /// --watch full.
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(0..=999))]
+    cpu_samples: Option<u32>,
     /// Record waits for a Java monitor of at least this time, where the broker's JVM runs with
     /// -XX:+DTraceMonitorProbes.
     #[arg(long, help_heading = "JVM", value_name = "TIME", default_value = "100us", value_parser = quantity::time)]
@@ -39,7 +42,7 @@ pub(crate) struct Record {
     #[command(flatten)]
     service: Service,
     #[command(flatten)]
-    mode: AlwaysOn,
+    mode: WatchMode,
 }
 
 impl Run for Record {
@@ -50,13 +53,14 @@ impl Run for Record {
         help: &[
             (
                 "slower-than",
-                "Keep fine detail only around requests and file operations that took at least this long; every request \
-                 and the host's samples are kept. Without it, everything is kept",
+                "Keep fine detail only around requests that took at least this long; the host's samples are kept, and with \
+                 --watch full every request. Without it, everything is kept",
             ),
             (
-                "always-on",
-                "Watch so that it can stay on: the kernel keeps what bears on slow requests, and is read when one took as \
-                 long as --slower-than. Quick requests, packets and waits for locks are not recorded",
+                "watch",
+                "Watch in this mode. auto: always-on with --slower-than; full without it, with --interface, --message-id \
+                 or --cpu-samples, and where the kernel lacks what always-on needs. always-on does not record quick \
+                 requests, packets and waits for locks",
             ),
             (
                 "for",

@@ -18,7 +18,7 @@ use crate::slowest::Slowest;
 use crate::text_writer::TextWriter;
 
 /// Of a request of a watch that is always on.
-const SEEN_BY_CALLS: &str = "seen by the broker's calls on its socket (--always-on): the time before its first byte was read and after its last \
+const SEEN_BY_CALLS: &str = "seen by the broker's calls on its socket (--watch always-on): the time before its first byte was read and after its last \
      was written is not in it";
 /// Requests with the same number that are kept, and that are named.
 const MAX_REQUESTS: usize = 10;

@@ -86,7 +86,7 @@ fn public(broker: &Broker) -> BTreeMap<String, String> {
 fn settings(args: &Record, broker: &Broker) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::from([
         (keys::MAX_MEMORY.to_owned(), args.service.memory.max_memory.to_string()),
-        (keys::INTERFACE.to_owned(), args.service.interface.interface.clone()),
+        (keys::INTERFACE.to_owned(), args.service.interface.name().to_owned()),
     ]);
     host_facts::note(&read_host_facts(broker.pid, &Ok(broker.log_dirs.clone())), &mut settings);
     // Whose numbers all ids of processes and threads are.

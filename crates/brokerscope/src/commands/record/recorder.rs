@@ -17,6 +17,8 @@ use watch::{EventSink as _, Memory, Slice, Watch, WatchSummary};
 
 use super::intake::{Counts, Intake};
 use super::{Record, manifest};
+use crate::args::CPU_SAMPLES_HZ;
+use crate::watch_mode::Default;
 
 /// Between two looks at whether anything is to be written.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -36,13 +38,14 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let broker = source::broker(args.service.scope.target.pid)?;
     // Before anything is watched: what is asked here is not recorded.
     let asked = watch::admin::settings(&broker);
+    let always_on = choose(args)?;
     let memory = Memory::within(args.service.memory.max_memory);
     let watch = source::start_watch(
         &broker,
         &LiveOptions {
-            always_on: args.mode.threshold(args.service.scope.slow)?,
+            always_on,
             min_lock_wait: Some(args.lock_waits),
-            cpu_samples_hz: args.cpu_samples,
+            cpu_samples_hz: args.cpu_samples.unwrap_or(CPU_SAMPLES_HZ),
             ..args.service.live_options()
         },
     )?;
@@ -69,12 +72,20 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let mut recorder = Recorder { writer, rows, manifest, intake, updated, tls, failed: false };
     // Where the kernel does not let it, it does as much.
     let _ = watch::set_sched_batch();
-    let pause = if args.mode.always_on { ALWAYS_ON_PAUSE } else { PAUSE };
+    let pause = if always_on.is_some() { ALWAYS_ON_PAUSE } else { PAUSE };
     while !stop.asked() {
         std::thread::sleep(pause);
         recorder.look();
     }
     recorder.finish(args, watch)
+}
+
+/// What is slow to a watch that is always on, where that is chosen.
+fn choose(args: &Record) -> anyhow::Result<Option<Nanos>> {
+    let [interface, message_id] = args.service.packet_flags();
+    let samples = ("--cpu-samples", args.cpu_samples.is_some_and(|hz| hz > 0));
+    let default = if args.keep_near().is_some() { Default::AlwaysOn } else { Default::Full };
+    args.mode.choose(default, &[interface, message_id, samples], args.service.scope.slow)
 }
 
 /// One line for all that lack the same.

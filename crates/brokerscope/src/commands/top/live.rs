@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_millis(40);
 pub(super) fn run(args: &Top) -> anyhow::Result<()> {
     let stop = stop()?;
     let options = LiveOptions {
-        interface: Some(args.interface.interface.clone()),
+        interface: Some(args.interface.name().to_owned()),
         wait: WAIT,
         ..args.scope.live_options(args.source.jvm)
     };
