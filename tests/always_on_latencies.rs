@@ -1,4 +1,4 @@
-//! What `record --always-on` counts of requests beside a full recording of the same run, of one broker: as many requests of each
+//! What `record --watch always-on` counts of requests beside a full recording of the same run, of one broker: as many requests of each
 //! API, which are those that the clients sent, and the same percentiles.
 //!
 //! The always-on programs time a request from the return of the read of its first byte to that of the write of its answer's
@@ -50,7 +50,7 @@ fn percentiles_are_those_of_a_full_recording() {
     let broker = broker.unwrap_or_else(|error| panic!("{error}"));
     broker.create_topic(&kafka, TOPIC, PRODUCERS).unwrap_or_else(|error| panic!("{error}"));
     let [full, always_on] = ["full", "always-on"].map(|name| directory.join(name));
-    let mode = ["--always-on", "--slower-than", "500ms"];
+    let mode = ["--watch", "always-on", "--slower-than", "500ms"];
     let recorders = [Recorder::start(&full, broker.pid), Recorder::start_with(&always_on, broker.pid, &mode)];
     // The broker's own requests may come while only one of them records.
     let sent = send(broker.listener());
