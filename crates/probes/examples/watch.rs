@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use probes::{Facts, Options, Plan, Probes, State, Target};
+use probes::{Facts, LoadedProbes, Options, Plan, State, Target};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -21,7 +21,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let options = Options { measure: true, ..Options::default() };
-    let mut probes = Probes::attach_with(&plan, &Target { pid, stacks: true }, &options)?;
+    let start = Instant::now();
+    let loaded = LoadedProbes::load(&plan, &Target { pid, stacks: true }, &options)?;
+    let loaded_at = Instant::now();
+    let mut probes = loaded.attach()?;
+    println!("loaded in {:?}, attached in {:?}", loaded_at - start, loaded_at.elapsed());
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut events = 0_u64;
     let quiet = std::env::var_os("QUIET").is_some();

@@ -40,5 +40,5 @@ pub use overhead::ProgramCost;
 pub use plan::{Hook, Mechanism, Plan, Purpose, State};
 pub use registry::{Function, Tracepoint, TracepointField};
 pub use sched_batch::set_sched_batch;
-pub use session::{Options, Probes, Target};
+pub use session::{LoadedProbes, Options, Probes, Target};
 pub use slice::{Slice, Timer};

@@ -66,10 +66,60 @@ impl Default for Options {
     }
 }
 
+/// Programs that the kernel has verified, and that are attached to nothing.
+pub struct LoadedProbes {
+    probes: Probes,
+    target: Target,
+    options: Options,
+}
+
+impl LoadedProbes {
+    /// Loads what the plan uses, less what the kernel refuses.
+    ///
+    /// # Errors
+    /// Nothing of it can be loaded.
+    pub fn load(plan: &Plan, target: &Target, options: &Options) -> Result<Self, Error> {
+        let mut plan = plan.clone();
+        loop {
+            match Probes::load(&plan, target, options) {
+                Ok(probes) => return Ok(Self { probes, target: target.clone(), options: options.clone() }),
+                Err(Error::Refused { program, why }) if plan.needs(&program) => {
+                    plan = plan.without(&program, &why);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// What will be attached.
+    pub fn plan(&self) -> &Plan {
+        &self.probes.plan
+    }
+
+    /// Attaches the programs. Where the kernel refuses to attach one, loads those that remain.
+    ///
+    /// # Errors
+    /// Nothing of it can be attached.
+    pub fn attach(mut self) -> Result<Probes, Error> {
+        let Probes { plan, object, cpus, .. } = &self.probes;
+        match attach_all(plan, object, cpus) {
+            Ok(links) => {
+                self.probes.links = links;
+                Ok(self.probes)
+            }
+            Err(Error::Refused { program, why }) if plan.needs(&program) => {
+                Self::load(&plan.without(&program, &why), &self.target, &self.options)?.attach()
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// Attached probes.
 pub struct Probes {
     // Dropped in this order: no more events, then the buffer, then the maps.
-    _links: Links,
+    links: Links,
+    cpus: Vec<i32>,
     ring: Ring,
     object: Object,
     decoder: Decoder,
@@ -93,18 +143,10 @@ impl Probes {
     /// Loads and attaches what the plan uses. A program that the kernel refuses is left out, with the purposes it
     /// served: [`Probes::plan`] says which.
     pub fn attach_with(plan: &Plan, target: &Target, options: &Options) -> Result<Self, Error> {
-        let mut plan = plan.clone();
-        loop {
-            match Self::try_attach(&plan, target, options) {
-                Err(Error::Refused { program, why }) if plan.needs(&program) => {
-                    plan = plan.without(&program, &why);
-                }
-                result => return result,
-            }
-        }
+        LoadedProbes::load(plan, target, options)?.attach()
     }
 
-    fn try_attach(plan: &Plan, target: &Target, options: &Options) -> Result<Self, Error> {
+    fn load(plan: &Plan, target: &Target, options: &Options) -> Result<Self, Error> {
         if plan.used().next().is_none() {
             return Err(Error::NothingToAttach);
         }
@@ -119,9 +161,9 @@ impl Probes {
         let ring = Ring::new(&object, map_name!(probes.ring))?;
         let mut kernel_threads = (stacks && plan.uses(Purpose::KernelThreads)).then(KernelThreads::default);
         kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&object))?;
-        let links = attach_all(plan, &object, &cpus)?;
         Ok(Self {
-            _links: links,
+            links: Links::default(),
+            cpus,
             ring,
             object,
             decoder,
