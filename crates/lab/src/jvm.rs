@@ -90,6 +90,16 @@ impl Agent<'_> {
     }
 }
 
+/// The agent that holds a partition's leadership lock for a while (`java/HoldLock.java`), its jar made in a directory.
+///
+/// # Errors
+/// Where it does not compile.
+pub fn lock_holder(directory: &Path) -> Result<PathBuf> {
+    let source = include_str!("../java/HoldLock.java");
+    let agent = Agent { class: "HoldLock", source, entry: "Agent-Class", classpath: None };
+    agent.compile(directory)
+}
+
 /// A time at which all threads of a JVM were stopped, or were being stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {

@@ -10,7 +10,7 @@ use crate::device::Direction;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::host::Cgroup;
-use crate::jvm::{Agent, Jvm};
+use crate::jvm::{Jvm, lock_holder};
 use crate::session::interrupt;
 use crate::volume::{Extent, FileSystem};
 
@@ -135,13 +135,7 @@ pub(super) const JAVA_LOCK: Fault = Fault {
     story: "a thread of the broker holds a partition's leadership lock",
     truths: || vec![Truth::of(&["java-wait"]).through(&["java-wait"]).api("PRODUCE")],
     prepare: |bed, tools, _| {
-        let agent = Agent {
-            class: "HoldLock",
-            source: include_str!("../../java/HoldLock.java"),
-            entry: "Agent-Class",
-            classpath: None,
-        };
-        tools.agent = Some(agent.compile(&bed.site.directory("agent")?)?);
+        tools.agent = Some(lock_holder(&bed.site.directory("agent")?)?);
         tools.jvm = Some(Jvm::attach(bed.broker.pid)?);
         Ok(())
     },
