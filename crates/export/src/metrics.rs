@@ -164,6 +164,8 @@ impl Metrics {
             Event::Request(_) | Event::FileOp(_) | Event::OffCpu(_) if self.about.is_always_on => {
                 self.broker_seen();
             }
+            // As these, which are seen during escalations only.
+            Event::ProcessStop(_) | Event::TcpEvent(_) | Event::TlsTraffic(_) if self.about.is_always_on => {}
             Event::Request(request) => {
                 self.broker_seen();
                 self.request(request);
@@ -360,9 +362,14 @@ impl Metrics {
     }
 
     fn broker_change(&mut self, change: &BrokerChange) {
-        self.set_watched(change.state == BrokerState::Watched);
-        if !self.is_watched {
-            self.threads.gone(&mut self.registry);
+        match change.state {
+            BrokerState::Watched => self.set_watched(true),
+            BrokerState::Gone => {
+                self.set_watched(false);
+                self.threads.gone(&mut self.registry);
+            }
+            // The process is the same.
+            BrokerState::Escalated | BrokerState::AlwaysOn => {}
         }
     }
 

@@ -117,7 +117,7 @@ events! {
 
 row! {
     broker_change_row =>
-    /// A broker's process ended or another one took its place.
+    /// A broker's process ended or another one took its place; or more or less of it is watched.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct BrokerChange {
         /// When it was noticed.
@@ -136,6 +136,10 @@ named! {
         Watched = "watched",
         /// It ended.
         Gone = "gone",
+        /// Requests were slow: from here on an always-on watch sees as much as any, for a while.
+        Escalated = "escalated",
+        /// The end of that.
+        AlwaysOn = "always-on",
     }
 }
 

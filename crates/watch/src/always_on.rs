@@ -12,12 +12,14 @@ mod segments;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use probes::Facts;
 use probes::always_on::{Hook, MAX_CHANGE_NS, Options, Plan, Purpose as Hooks, Session, SlowRequest};
 
 use crate::devices::Devices;
+use crate::escalation::{Handover, Mode};
 use crate::mounts::Mounts;
 use crate::plan::{Outcome, Purpose};
 use crate::source::{BrokerProcess, Feed, LossCount, Pace, Source, WatchSummary};
@@ -34,6 +36,10 @@ const SETTLE_NS: u64 = 500_000_000;
 const MAX_WAITING: usize = 10_000;
 /// So much before the first slow request is read too: what held a lock or the journal when it came.
 const BEFORE_NS: u64 = 2_000_000_000;
+/// During an escalation records are read when so much of them is unread.
+const MAX_UNREAD_NS: u64 = 1_000_000_000;
+/// The shortest sleep while slow requests wait.
+const MIN_SLEEP: Duration = Duration::from_millis(20);
 /// The longest sleep, and so the delay with which the broker's end is noticed.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
@@ -42,6 +48,7 @@ pub(crate) struct AlwaysOnSource {
     plan: Plan,
     options: Options,
     threads: ThreadNames,
+    handover: Arc<Handover>,
     /// None while the broker does not run.
     session: Option<BrokerSession>,
     /// Records that were overwritten before they were read.
@@ -57,6 +64,10 @@ struct BrokerSession {
     waiting: Vec<SlowRequest>,
     /// Records that ended by then are delivered.
     delivered_until_ns: u64,
+    /// Shares requests and waits with the sources of an escalation.
+    handover: Arc<Handover>,
+    /// Since when records are read all the time, because packets are captured too.
+    escalated_ns: Option<u64>,
 }
 
 /// What is seen by these programs, by the names that a full watch has for it.
@@ -95,14 +106,14 @@ impl AlwaysOnSource {
         log_dirs: &[PathBuf],
         ports: &[u16],
         threshold: Duration,
-        threads: &ThreadNames,
+        (threads, handover): (&ThreadNames, &Arc<Handover>),
     ) -> Result<Self, probes::Error> {
         let plan = Plan::choose(&Facts::survey());
         let options = Options { ports: ports.to_vec(), threshold, ..Options::default() };
-        let session = BrokerSession::attach(pid, log_dirs, &plan, &options, threads)?;
+        let session = BrokerSession::attach(pid, log_dirs, &plan, &options, (threads, handover))?;
         let plan = session.session.plan().clone();
-        let threads = threads.clone();
-        Ok(Self { plan, options, threads, session: Some(session), overwritten: 0 })
+        let (threads, handover) = (threads.clone(), Arc::clone(handover));
+        Ok(Self { plan, options, threads, handover, session: Some(session), overwritten: 0 })
     }
 
     /// What is attached.
@@ -117,7 +128,7 @@ impl BrokerSession {
         log_dirs: &[PathBuf],
         plan: &Plan,
         options: &Options,
-        threads: &ThreadNames,
+        (threads, handover): (&ThreadNames, &Arc<Handover>),
     ) -> Result<Self, probes::Error> {
         let session = Session::attach(plan, pid, options)?;
         let names = Names {
@@ -130,16 +141,31 @@ impl BrokerSession {
             nameless: HashSet::default(),
         };
         let latencies = LatencyReader::new(crate::now().monotonic_ns);
-        Ok(Self { pid, session, names, latencies, waiting: Vec::new(), delivered_until_ns: 0 })
+        let (waiting, handover) = (Vec::new(), Arc::clone(handover));
+        Ok(Self {
+            pid,
+            session,
+            names,
+            latencies,
+            waiting,
+            delivered_until_ns: 0,
+            handover,
+            escalated_ns: None,
+        })
     }
 
     /// Sleeps until a request was slow, or one that was has to be looked at.
     fn wait(&mut self, timeout: Duration) -> Result<(), probes::Error> {
         let sleep = self.waiting.first().map_or(timeout, |first| {
-            let due_ns = first.request.last_ns + SETTLE_NS;
-            timeout.min(Duration::from_nanos(due_ns.saturating_sub(crate::now().monotonic_ns)))
+            // Packets of the time are read later than the records.
+            let settle_ns = if self.escalated_ns.is_some() { 3 * SETTLE_NS } else { SETTLE_NS };
+            let due_ns = first.request.last_ns + settle_ns + MAX_CHANGE_NS;
+            let now_ns = crate::now().monotonic_ns;
+            timeout.min(Duration::from_nanos(due_ns.saturating_sub(now_ns)).max(MIN_SLEEP))
         });
-        self.waiting.extend(self.session.wait(sleep)?);
+        let slow = self.session.wait(sleep)?;
+        self.handover.add_slow(slow.len() as u64);
+        self.waiting.extend(slow);
         self.waiting.sort_by_key(|slow| slow.request.last_ns);
         Ok(())
     }
@@ -148,14 +174,23 @@ impl BrokerSession {
     /// were overwritten before they were read.
     fn deliver(&mut self, feed: &Feed, is_ending: bool) -> u64 {
         let now_ns = crate::now().monotonic_ns;
-        let is_due = |slow: &SlowRequest| is_ending || slow.request.last_ns + SETTLE_NS <= now_ns;
+        // While packets are captured: what ended before it is known which requests they showed.
+        let known_ns = self.handover.known_until_ns().filter(|_| !is_ending);
+        let settled_ns = if is_ending { now_ns } else { now_ns.saturating_sub(MAX_CHANGE_NS) };
+        let until_ns = known_ns.map_or(settled_ns, |known| known.min(settled_ns));
+        let escalated_ns = self.escalated_ns;
+        self.escalated_ns = known_ns.map(|_| escalated_ns.unwrap_or(now_ns));
+        let is_due = |slow: &SlowRequest| is_ending || slow.request.last_ns + SETTLE_NS <= until_ns;
         let excess = self.waiting.len().saturating_sub(MAX_WAITING);
         let due = self.waiting.partition_point(is_due).max(excess);
         let slow: Vec<SlowRequest> = self.waiting.drain(..due).collect();
-        let Some(first_ns) = slow.iter().map(|slow| slow.request.first_read_ns).min() else { return 0 };
-        // What ended before is there, and changes no more: so each record is delivered once.
-        let until_ns = if is_ending { now_ns } else { now_ns.saturating_sub(MAX_CHANGE_NS) };
-        let interval = self.session.interval(first_ns.saturating_sub(BEFORE_NS), until_ns);
+        let first_ns = slow.iter().map(|slow| slow.request.first_read_ns.saturating_sub(BEFORE_NS)).min();
+        // Which requests packets showed is remembered for some seconds: nothing waits longer to be looked at.
+        let unread_ns = escalated_ns.map(|since| since.max(self.delivered_until_ns + 1));
+        let is_old = |unread: &u64| known_ns.is_none() || unread + MAX_UNREAD_NS <= until_ns;
+        let Some(first_ns) = first_ns.into_iter().chain(unread_ns.filter(is_old)).min() else { return 0 };
+        // What ended by then is there, and changes no more: so each record is delivered once.
+        let interval = self.session.interval(first_ns, until_ns);
         let report = Report {
             records: &interval.records,
             fresh_ns: self.delivered_until_ns + 1..=until_ns,
@@ -163,8 +198,10 @@ impl BrokerSession {
             waiting: &self.waiting,
         };
         let session = &self.session;
-        feed.sender.send_all(self.names.events(&report, |number| session.connection(number), feed.clock));
-        self.delivered_until_ns = until_ns;
+        let mut events = self.names.events(&report, |number| session.connection(number), feed.clock);
+        events.retain(|event| self.handover.is_of(Mode::AlwaysOn, event));
+        feed.sender.send_all(events);
+        self.delivered_until_ns = self.delivered_until_ns.max(until_ns);
         interval.overwritten
     }
 
@@ -212,8 +249,8 @@ impl Source for AlwaysOnSource {
             self.overwritten = session.finish(feed);
         }
         if let Some(BrokerProcess { pid, log_dirs }) = broker {
-            self.session =
-                Some(BrokerSession::attach(pid, &log_dirs, &self.plan, &self.options, &self.threads)?);
+            let shared = (&self.threads, &self.handover);
+            self.session = Some(BrokerSession::attach(pid, &log_dirs, &self.plan, &self.options, shared)?);
         }
         Ok(counts_again)
     }

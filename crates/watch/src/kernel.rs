@@ -10,6 +10,7 @@ use probes::Probes;
 use probes::event::PathArguments;
 
 use crate::devices::Devices;
+use crate::escalation::Share;
 use crate::files::{Files, GivenFile};
 use crate::mounts::Mounts;
 use crate::queue::Batch;
@@ -20,6 +21,7 @@ use crate::thread_names::NameReader;
 pub(crate) struct KernelSource {
     pub(crate) probes: Probes,
     pub(crate) names: Names,
+    pub(crate) share: Share,
 }
 
 /// Names and numbers that probes do not know.
@@ -39,7 +41,12 @@ impl Source for KernelSource {
 
     fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), probes::Error> {
         let mut batch = Batch::of(&feed.sender);
-        let polled = self.probes.poll(timeout, &mut |event| batch.push(self.names.event(event, feed.clock)));
+        let polled = self.probes.poll(timeout, &mut |event| {
+            let event = self.names.event(event, feed.clock);
+            if self.share.has(&event) {
+                batch.push(event);
+            }
+        });
         batch.send();
         polled
     }

@@ -14,6 +14,7 @@ mod always_on;
 mod clock;
 mod cpu_samples;
 mod devices;
+mod escalation;
 mod files;
 mod flight;
 pub mod host;

@@ -35,7 +35,8 @@ pub fn shares_network(pid: Pid) -> bool {
     namespace(&pid.to_string()).is_none_or(|theirs| Some(theirs) == namespace("self"))
 }
 
-fn enter(pid: Pid) -> io::Result<()> {
+/// Goes into the network namespace of a process: the calling thread and those that it starts.
+pub(crate) fn enter(pid: Pid) -> io::Result<()> {
     let namespace = File::open(format!("/proc/{pid}/ns/net"))?;
     let entered =
         move_into_link_name_space(std::os::fd::AsFd::as_fd(&namespace), Some(LinkNameSpaceType::Network));

@@ -14,8 +14,10 @@ use model::clock::ClockPair;
 use model::{ClockOffset, Event, LossKind, Nanos, PartitionState, TlsTraffic, TopicId};
 use probes::Slice;
 
+use crate::escalation::Share;
 use crate::queue::Batch;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
+use crate::watch::Packets;
 
 /// About how long a source runs before it is first asked what it counted.
 const FIRST_COUNT: Nanos = Nanos::from_millis(1_000);
@@ -32,9 +34,29 @@ pub(crate) struct PacketSource {
     pub(crate) drops: u64,
     /// When TLS was last counted.
     pub(crate) tls_counted: Option<Nanos>,
+    pub(crate) share: Share,
 }
 
 impl PacketSource {
+    /// One that reads a capture.
+    pub(crate) fn of(live: Live, packets: &Packets, log_dirs: &[PathBuf], share: Share) -> Self {
+        let analyzer = Analyzer::new(capture::Config {
+            ports: packets.ports.clone(),
+            message_id_header: packets.message_id_header.clone(),
+            topics: broker::topic_ids::scan(log_dirs),
+            ..capture::Config::default()
+        });
+        Self {
+            live,
+            analyzer,
+            topics: TopicNames::default(),
+            clock: PacketClock::default(),
+            drops: 0,
+            tls_counted: None,
+            share,
+        }
+    }
+
     /// Delivers what passed as TLS since the last time.
     fn count_tls(&mut self, feed: &Feed) {
         let end = feed.now();
@@ -67,17 +89,24 @@ impl Source for PacketSource {
         let mut batch = Batch::of(&feed.sender);
         let mut turn = None;
         let stopping = feed.stop.load(Ordering::Relaxed);
+        let began_ns = crate::now().monotonic_ns;
         let read = self.live.next_packets(WAIT, &mut |packet, is_filling| {
             // When there are packets: the wall clock may have been stepped while this waited for them.
             let begin = || (self.clock.at(feed.clock, crate::now()), Slice::new(Slice::SHORT));
             let (clock, slice) = turn.get_or_insert_with(begin);
             let packet = Packet { time_ns: clock.time_of(packet.time_ns).0, ..*packet };
-            self.analyzer.packet(&packet, &mut |request| batch.push(Event::Request(request)));
+            self.analyzer.packet(&packet, &mut |request| {
+                let event = Event::Request(request);
+                if self.share.has(&event) {
+                    batch.push(event);
+                }
+            });
             if slice.rest_if_over(|| is_filling || stopping) {
                 clock.near = crate::now();
             }
         });
         batch.send();
+        self.share.packets_read(began_ns);
         read.map(drop)
     }
 
@@ -108,7 +137,12 @@ impl Source for PacketSource {
     }
 
     fn finish(&mut self, feed: &Feed) -> Result<(), capture::Error> {
-        self.analyzer.finish(&mut |request| feed.sender.send(Event::Request(request)));
+        self.analyzer.finish(&mut |request| {
+            let event = Event::Request(request);
+            if self.share.has(&event) {
+                feed.sender.send(event);
+            }
+        });
         self.count_tls(feed);
         self.tell_replicas(feed);
         Ok(())

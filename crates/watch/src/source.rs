@@ -33,6 +33,9 @@ pub(crate) trait Source: Send + 'static {
         Self::PACE
     }
 
+    /// Does what takes a capability that this source drops then, in its own thread.
+    fn prepare(&mut self) {}
+
     /// Drops the capabilities that this source does not need. What cannot be dropped does no harm to the watch.
     fn drop_capabilities() {
         let _ = crate::privileges::drop_unneeded_capabilities(None);
@@ -119,6 +122,11 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
+    /// For a source that ends before the others.
+    pub(crate) fn with_own_stop(&self) -> Self {
+        Self { stop: Arc::default(), ..self.clone() }
+    }
+
     /// The time on the recording's clock.
     pub(crate) fn now(&self) -> Nanos {
         self.clock.from_monotonic(crate::clock::monotonic_ns())
@@ -154,9 +162,10 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts a source.
-    pub(crate) fn start<S: Source>(source: S, feed: &Feed) -> std::io::Result<Self> {
+    pub(crate) fn start<S: Source>(mut source: S, feed: &Feed) -> std::io::Result<Self> {
         let (feed, stop) = (feed.clone(), Arc::clone(&feed.stop));
         let run = move || {
+            source.prepare();
             S::drop_capabilities();
             if S::SCHED_BATCH {
                 // One that may not do so does no harm either.

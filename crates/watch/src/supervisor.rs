@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use broker::Broker;
 use model::{BrokerChange, BrokerState, Event};
-use probes::{Plan, Probes, Target};
+use probes::{LoadedProbes, Plan, Probes, Target};
 
+use crate::escalation::Share;
 use crate::kernel::{KernelSource, Names};
 use crate::process::Process;
 use crate::source::{BrokerProcess, Feed, Running, WatchSummary};
@@ -36,6 +37,7 @@ pub(crate) struct Attacher {
     /// Of the probes' ring buffer.
     pub(crate) ring_bytes: u32,
     pub(crate) feed: Feed,
+    pub(crate) share: Share,
 }
 
 impl Supervisor {
@@ -85,12 +87,17 @@ impl Supervisor {
 }
 
 impl Attacher {
-    /// Puts probes on a process and starts to poll them; none where there is no plan. What the kernel refused is
-    /// in the plan no more.
+    /// Puts probes on a process and starts to poll them; none where there is no plan.
     pub(crate) fn attach(
         &mut self,
         broker: &BrokerProcess,
     ) -> Result<Option<Running>, Box<dyn std::error::Error>> {
+        let Some(loaded) = self.load(broker)? else { return Ok(None) };
+        Ok(Some(self.start(loaded.attach()?, broker)?))
+    }
+
+    /// Loads the programs for a process; none where there is no plan.
+    pub(crate) fn load(&self, broker: &BrokerProcess) -> Result<Option<LoadedProbes>, probes::Error> {
         let Some(plan) = &self.plan else { return Ok(None) };
         let target = Target { pid: broker.pid, stacks: true };
         let options = probes::Options {
@@ -98,11 +105,15 @@ impl Attacher {
             clock: self.feed.clock,
             ..probes::Options::default()
         };
-        let probes = Probes::attach_with(plan, &target, &options)?;
+        LoadedProbes::load(plan, &target, &options).map(Some)
+    }
+
+    /// Starts to poll probes. What the kernel refused is in the plan no more.
+    pub(crate) fn start(&mut self, probes: Probes, broker: &BrokerProcess) -> std::io::Result<Running> {
         self.plan = Some(probes.plan().clone());
         let names = Names::new(broker.pid, &broker.log_dirs, self.threads.reader());
-        let feed = Feed { stop: Arc::default(), ..self.feed.clone() };
-        Ok(Some(Running::start(KernelSource { probes, names }, &feed)?))
+        let source = KernelSource { probes, names, share: self.share.clone() };
+        Running::start(source, &self.feed.with_own_stop())
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use broker::metadata_log::MetadataLog;
-use capture::Analyzer;
 use capture::live::LiveConfig;
 use model::clock::ClockPair;
 use model::{ClockOffset, Event, Pid};
@@ -17,13 +16,13 @@ use probes::{Facts, Plan};
 
 use crate::always_on::{self, AlwaysOnSource};
 use crate::cpu_samples::CpuSampleSource;
+use crate::escalation::{Capture, EscalationSource, Handover, Mode, Share};
 use crate::host::HostSource;
 use crate::jvm::{Jfr, JvmSource};
 use crate::jvm_probes::{self, JvmProbeSource};
 use crate::memory::Memory;
 use crate::network;
 use crate::packets::PacketSource;
-use crate::packets::{PacketClock, TopicNames};
 use crate::partitions::PartitionSource;
 use crate::pause_merger::PauseMerger;
 use crate::plan::{Outcome, Purpose, calls_outcome, jvm_purpose, purpose, recorder_outcome};
@@ -46,6 +45,7 @@ const JVM: &str = "monitor-waits";
 const LOCK_WAITS: &str = "lock-waits";
 const HANDLER_CALLS: &str = "handler-calls";
 const IO_URING: &str = "io-uring";
+const ESCALATION: &str = "escalation";
 
 /// How long the first answer is waited for. A JVM that answers later is asked on.
 const JVM_TIMEOUT: Duration = Duration::from_secs(10);
@@ -98,6 +98,21 @@ pub struct Packets {
 }
 
 impl Options {
+    /// The process, to begin with.
+    fn process(&self) -> BrokerProcess {
+        BrokerProcess { pid: self.pid, log_dirs: self.named_log_dirs().to_vec() }
+    }
+
+    /// How packets are captured.
+    fn capture_config(&self, packets: &Packets) -> LiveConfig {
+        LiveConfig {
+            interface: packets.interface.clone(),
+            ports: packets.ports.clone(),
+            ring_bytes: self.memory.capture_ring_bytes,
+            ..LiveConfig::default()
+        }
+    }
+
     /// The log dirs by which files are named.
     fn named_log_dirs(&self) -> &[PathBuf] {
         self.named_dirs.as_ref().unwrap_or(&self.log_dirs)
@@ -113,6 +128,7 @@ pub struct Watch {
     /// All but the probes.
     sources: Vec<Running>,
     supervisor: Option<Running>,
+    escalation: Option<Running>,
     jvm_version: Option<String>,
     threads: ThreadNames,
     pauses: PauseMerger,
@@ -138,16 +154,23 @@ impl Watch {
             pauses: PauseMerger::default(),
             has_packets: false,
             sees_files: false,
+            escalation: None,
         };
+        let handover = Arc::<Handover>::default();
         watch.start_jvm(options);
-        watch.start_supervisor(options);
+        watch.start_supervisor(options, &handover);
         if options.host && watch.run(HOST, HostSource::new(watch.threads.reader())) {
             watch.active(HOST, "/proc, /sys, cgroup files, once a second".to_owned());
             watch.active(ACCEPT_QUEUE, "/proc/PID/net/netstat, once a second".to_owned());
         }
         watch.start_partitions(options);
-        watch.start_packets(options);
-        watch.start_always_on(options);
+        match &options.always_on {
+            None => watch.start_packets(options),
+            Some(always_on) => {
+                watch.start_always_on(options, always_on, &handover);
+                watch.start_escalation(options, &handover);
+            }
+        }
         watch
     }
 
@@ -201,8 +224,10 @@ impl Watch {
     /// As [`Watch::stop`], for a caller that has other things to do: `rest` is called with nothing too, some hundred times a
     /// second.
     pub fn stop_with(self, rest: &mut dyn FnMut(Option<Event>)) -> WatchSummary {
-        let Self { queue, feed, sources, supervisor, pauses, .. } = self;
+        let Self { queue, feed, sources, supervisor, escalation, pauses, .. } = self;
         let mut summary = WatchSummary::default();
+        // First: its sources deliver before those that are always on what both see.
+        stop_all(escalation.into_iter().collect(), &queue, rest, &mut summary);
         stop_all(sources, &queue, rest, &mut summary);
         pauses.rest().into_iter().for_each(|pause| rest(Some(pause.into())));
         stop_all(supervisor.into_iter().collect(), &queue, rest, &mut summary);
@@ -253,17 +278,24 @@ impl Watch {
         }
     }
 
-    fn start_supervisor(&mut self, options: &Options) {
-        let mut attacher = Attacher {
-            plan: options.kernel.then(|| match options.always_on {
-                Some(_) => Plan::choose_rare(&Facts::survey()),
-                None => Plan::choose(&Facts::survey()),
-            }),
+    fn attacher(&self, options: &Options, plan: fn(&Facts) -> Plan, share: Share) -> Attacher {
+        Attacher {
+            plan: options.kernel.then(|| plan(&Facts::survey())),
             threads: self.threads.clone(),
             ring_bytes: options.memory.probe_ring_bytes,
             feed: self.feed.clone(),
+            share,
+        }
+    }
+
+    fn start_supervisor(&mut self, options: &Options, handover: &Arc<Handover>) {
+        let mut attacher = match options.always_on {
+            Some(_) => {
+                self.attacher(options, Plan::choose_rare, Share(Some((Mode::AlwaysOn, Arc::clone(handover)))))
+            }
+            None => self.attacher(options, Plan::choose, Share::default()),
         };
-        let broker = BrokerProcess { pid: options.pid, log_dirs: options.named_log_dirs().to_vec() };
+        let broker = options.process();
         let probes = attacher.attach(&broker).unwrap_or_else(|error| {
             self.missing(KERNEL, error.as_ref());
             // What is refused now is refused later.
@@ -342,30 +374,11 @@ impl Watch {
 
     fn start_packets(&mut self, options: &Options) {
         let Some(packets) = &options.packets else { return };
-        let config = LiveConfig {
-            interface: packets.interface.clone(),
-            ports: packets.ports.clone(),
-            ring_bytes: options.memory.capture_ring_bytes,
-            ..LiveConfig::default()
-        };
-        let live = match network::open(options.pid, &config) {
+        let live = match network::open(options.pid, &options.capture_config(packets)) {
             Ok(live) => live,
             Err(error) => return self.missing(REQUESTS, &error),
         };
-        let analyzer = Analyzer::new(capture::Config {
-            ports: packets.ports.clone(),
-            message_id_header: packets.message_id_header.clone(),
-            topics: broker::topic_ids::scan(options.named_log_dirs()),
-            ..capture::Config::default()
-        });
-        let source = PacketSource {
-            live,
-            analyzer,
-            topics: TopicNames::default(),
-            clock: PacketClock::default(),
-            drops: 0,
-            tls_counted: None,
-        };
+        let source = PacketSource::of(live, packets, options.named_log_dirs(), Share::default());
         self.has_packets = self.run(REQUESTS, source);
         if self.has_packets {
             let whose = if network::shares_network(options.pid) { "" } else { " of the broker's network" };
@@ -373,10 +386,10 @@ impl Watch {
         }
     }
 
-    fn start_always_on(&mut self, options: &Options) {
-        let Some(AlwaysOn { threshold, ports }) = &options.always_on else { return };
-        let log_dirs = options.named_log_dirs();
-        let source = AlwaysOnSource::attach(options.pid, log_dirs, ports, *threshold, &self.threads);
+    fn start_always_on(&mut self, options: &Options, always_on: &AlwaysOn, handover: &Arc<Handover>) {
+        let AlwaysOn { threshold, ports } = always_on;
+        let (log_dirs, shared) = (options.named_log_dirs(), (&self.threads, handover));
+        let source = AlwaysOnSource::attach(options.pid, log_dirs, ports, *threshold, shared);
         let source = match source {
             Ok(source) => source,
             Err(error) => return self.missing(REQUESTS, &error),
@@ -387,6 +400,50 @@ impl Watch {
         if self.has_packets {
             self.plan.retain(|purpose| seen.iter().all(|seen| seen.purpose != purpose.purpose));
             self.plan.extend(seen);
+        }
+    }
+
+    /// Loads what is attached while requests are slow.
+    fn start_escalation(&mut self, options: &Options, handover: &Arc<Handover>) {
+        if !self.has_packets {
+            return;
+        }
+        let share = Share(Some((Mode::Full, Arc::clone(handover))));
+        let mut attacher = self.attacher(options, Plan::choose, share);
+        let loaded = attacher.load(&options.process());
+        let loaded = loaded.unwrap_or_else(|error| {
+            self.missing(ESCALATION, &error);
+            attacher.plan = None;
+            None
+        });
+        let capture = options.packets.as_ref().and_then(|packets| self.try_capture(options, packets));
+        let mut means = Vec::new();
+        means.extend(
+            loaded.as_ref().map(|loaded| format!("{} kinds of probes", loaded.plan().used().count())),
+        );
+        means.extend(capture.as_ref().map(|_| "packets".to_owned()));
+        if means.is_empty() {
+            return;
+        }
+        let source =
+            EscalationSource::new(options.process(), Arc::clone(handover), attacher, loaded, capture);
+        match Running::start(source, &self.feed.with_own_stop()) {
+            Ok(running) => self.escalation = Some(running),
+            Err(error) => return self.missing(ESCALATION, &error),
+        }
+        self.active(ESCALATION, format!("while requests are slow: {}", means.join(", ")));
+    }
+
+    /// What to capture while requests are slow, if that is possible.
+    fn try_capture(&mut self, options: &Options, packets: &Packets) -> Option<Capture> {
+        let config = options.capture_config(packets);
+        let smallest = LiveConfig { ring_bytes: 0, ..config.clone() };
+        match network::open(options.pid, &smallest) {
+            Ok(_) => Some(Capture { packets: packets.clone(), config }),
+            Err(error) => {
+                self.missing(ESCALATION, &error);
+                None
+            }
         }
     }
 

@@ -17,6 +17,7 @@ pub fn note(broker: &mut Broker, change: &model::BrokerChange) {
                 process.gone_ns = Some(at.0);
             }
         }
+        model::BrokerState::Escalated | model::BrokerState::AlwaysOn => {}
     }
 }
 

@@ -84,7 +84,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         threshold: Duration::from_nanos(threshold.0.unsigned_abs()),
         ports: ports.clone(),
     });
-    let packets = interface.filter(|_| always_on.is_none()).map(|interface| Packets {
+    let packets = interface.map(|interface| Packets {
         interface: interface.clone(),
         ports,
         message_id_header: options.message_id.clone().map(String::into_bytes),
@@ -267,6 +267,10 @@ pub fn announce(change: &BrokerChange, first: Pid) {
         BrokerState::Gone => tracing::info!("broker {pid} is gone; waiting for it to come back"),
         BrokerState::Watched if pid != first => tracing::info!("the broker is back: watching {pid}"),
         BrokerState::Watched => {}
+        BrokerState::Escalated => {
+            tracing::info!("requests to broker {pid} are slow: probes and packets are watched for a while");
+        }
+        BrokerState::AlwaysOn => tracing::info!("broker {pid}: only what is always on is watched again"),
     }
 }
 

@@ -1,6 +1,9 @@
 //! Requests, their stages, slow ones.
 
-use model::{Event, LatencyCount, Partition, Request, RequestLatencies};
+use model::{
+    BrokerChange, BrokerState, Event, LatencyCount, Partition, ProcessStop, Request, RequestLatencies,
+    StopKind,
+};
 
 use super::broker::{append, asked, fetch, op, produce, stalled};
 use super::{about, exporter_of, ms, told, told_by};
@@ -171,4 +174,21 @@ fn what_a_kernel_counted_adds_nothing_where_each_request_is_an_event() {
     let told = told([asked(produce(1, "a", 1_000, 1_001)), counted(0, 1, &[(1, 1)])]);
     assert_eq!(told.of_series("requests_total{api=\"PRODUCE\"}"), 1.0);
     assert_eq!(told.of_series("request_duration_seconds_count{api=\"PRODUCE\"}"), 1.0);
+}
+
+#[test]
+fn an_escalation_is_no_restart_and_what_only_it_sees_is_not_counted() {
+    let exporter = exporter_of(BrokerInfo { is_always_on: true, ..about() });
+    let change = |at_ms, state| BrokerChange { at: ms(at_ms), pid: 7, state }.into();
+    let (start, end, kind) = (ms(1_010), ms(1_020), StopKind::Signal);
+    let stop = ProcessStop { start, end, pid: 7, kind, by_tid: None, by: "".into(), threads: 9 };
+    let events = vec![
+        change(1_000, BrokerState::Watched),
+        change(1_001, BrokerState::Escalated),
+        stop.into(),
+        change(1_030, BrokerState::AlwaysOn),
+    ];
+    let told = told_by(exporter, events);
+    assert_eq!((told.find("broker_up"), told.find("broker_restarts_total")), (Some(1.0), Some(0.0)));
+    assert!(told.each().all(|(name, _)| !name.starts_with("brokerscope_process_stops_total")));
 }

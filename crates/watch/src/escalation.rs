@@ -1,0 +1,223 @@
+//! Escalation of an always-on watch: while requests are slow, the sources of a full watch run beside those that are always
+//! on, for a while. Their programs are loaded before and attached then. Judges no request.
+
+mod handover;
+mod policy;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use capture::live::{Live, LiveConfig};
+use model::{BrokerChange, BrokerState, Event};
+use probes::LoadedProbes;
+
+use crate::network;
+use crate::packets::PacketSource;
+use crate::source::{BrokerProcess, Feed, Pace, Running, Source, WatchSummary};
+use crate::supervisor::Attacher;
+use crate::watch::Packets;
+use policy::{Change, Policy};
+
+pub(crate) use handover::{Handover, Mode, Share};
+
+/// How often it looks whether requests were slow.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Begins and ends escalations.
+pub(crate) struct EscalationSource {
+    handover: Arc<Handover>,
+    policy: Policy,
+    /// Puts the full watch's probes on a process.
+    attacher: Attacher,
+    /// How packets are captured; none where that is not possible.
+    capture: Option<Capture>,
+    /// The broker's process of the moment.
+    broker: Option<BrokerProcess>,
+    /// The programs for it.
+    loaded: Option<LoadedProbes>,
+    running: Option<FullSources>,
+    trouble: Vec<String>,
+}
+
+/// What to capture, and how.
+pub(crate) struct Capture {
+    pub(crate) packets: Packets,
+    pub(crate) config: LiveConfig,
+}
+
+/// What runs during an escalation.
+struct FullSources {
+    packets: Option<Running>,
+    probes: Option<Running>,
+}
+
+impl EscalationSource {
+    /// For a broker, with the programs that are loaded for it.
+    pub(crate) fn new(
+        broker: BrokerProcess,
+        handover: Arc<Handover>,
+        attacher: Attacher,
+        loaded: Option<LoadedProbes>,
+        capture: Option<Capture>,
+    ) -> Self {
+        Self {
+            handover,
+            policy: Policy::new(crate::now().monotonic_ns),
+            attacher,
+            capture,
+            broker: Some(broker),
+            loaded,
+            running: None,
+            trouble: Vec::new(),
+        }
+    }
+
+    /// Loads the programs again, whose maps and counts are empty then.
+    fn load(&mut self) {
+        let Some(broker) = &self.broker else { return };
+        match self.attacher.load(broker) {
+            Ok(loaded) => self.loaded = loaded,
+            Err(error) => self.refuse_probes(&error.to_string()),
+        }
+    }
+
+    /// What is refused is reported once, and not tried again.
+    fn refuse_probes(&mut self, error: &str) {
+        self.trouble.push(format!("no more probes are attached while requests are slow: {error}"));
+        self.attacher.plan = None;
+    }
+
+    /// The probes first, so that every request that packets show has its writes seen.
+    fn begin(&mut self, feed: &Feed) {
+        let Some(broker) = self.broker.clone() else { return };
+        self.handover.begin();
+        let probes = self.attach_probes(&broker, feed);
+        let packets = self.capture_packets(&broker, feed);
+        if probes.is_some() || packets.is_some() {
+            self.running = Some(FullSources { packets, probes });
+            announce(&broker, BrokerState::Escalated, feed);
+        } else {
+            self.policy.end(crate::now().monotonic_ns);
+        }
+    }
+
+    fn attach_probes(&mut self, broker: &BrokerProcess, feed: &Feed) -> Option<Running> {
+        let attached = self.loaded.take()?.attach().map_err(|error| error.to_string());
+        let start = |probes| self.attacher.start(probes, broker).map_err(|error| error.to_string());
+        match attached.and_then(start) {
+            Ok(running) => {
+                self.handover.attach(feed.now());
+                Some(running)
+            }
+            Err(error) => {
+                self.refuse_probes(&error);
+                None
+            }
+        }
+    }
+
+    fn capture_packets(&mut self, broker: &BrokerProcess, feed: &Feed) -> Option<Running> {
+        let Capture { packets, config } = self.capture.as_ref()?;
+        // The always-on source waits for packets from before the first of them passes.
+        self.handover.packets_read(crate::now().monotonic_ns);
+        let opened = Live::open(config).map_err(|error| error.to_string()).and_then(|live| {
+            let share = Share(Some((Mode::Full, Arc::clone(&self.handover))));
+            let source = PacketSource::of(live, packets, &broker.log_dirs, share);
+            Running::start(source, &feed.with_own_stop()).map_err(|error| error.to_string())
+        });
+        opened
+            .map_err(|error| {
+                self.handover.packets_ended();
+                self.trouble.push(format!("no more packets are captured while requests are slow: {error}"));
+                self.capture = None;
+            })
+            .ok()
+    }
+
+    /// The packets first. From then on the always-on sources deliver what is seen; what the others still hold is from before.
+    fn end(&mut self, feed: &Feed) {
+        let Some(FullSources { packets, probes }) = self.running.take() else { return };
+        self.handover.end(feed.now());
+        let ended = packets.map(join).and_then(|summary| summary.packets?.err());
+        self.handover.packets_ended();
+        self.trouble.extend(ended.map(|error| format!("the capture ended early: {error}")));
+        let ended = probes.map(join).and_then(|summary| summary.kernel);
+        self.trouble.extend(ended.map(|error| format!("the probes ended early: {error}")));
+        if let Some(broker) = &self.broker {
+            announce(broker, BrokerState::AlwaysOn, feed);
+        }
+    }
+}
+
+/// Waits until a source has delivered the rest.
+fn join(source: Running) -> WatchSummary {
+    source.stop();
+    source.join()
+}
+
+fn announce(broker: &BrokerProcess, state: BrokerState, feed: &Feed) {
+    feed.sender.send(Event::BrokerChange(BrokerChange { at: feed.now(), pid: broker.pid, state }));
+}
+
+impl FullSources {
+    /// Whether one of them could not go on.
+    fn has_ended(&self) -> bool {
+        [&self.packets, &self.probes].into_iter().flatten().any(Running::has_ended)
+    }
+}
+
+impl Source for EscalationSource {
+    type Error = std::convert::Infallible;
+
+    const NAME: &'static str = "escalation";
+    const PACE: Pace = Pace::Every(INTERVAL);
+
+    /// Goes where the broker's packets are, which takes a capability that is dropped then.
+    fn prepare(&mut self) {
+        let (Some(broker), true) = (&self.broker, self.capture.is_some()) else { return };
+        if network::shares_network(broker.pid) {
+            return;
+        }
+        if let Err(error) = network::enter(broker.pid) {
+            self.trouble.push(format!("no packets are captured while requests are slow: {error}"));
+            self.capture = None;
+        }
+    }
+
+    fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Self::Error> {
+        let (now_ns, slow) = (crate::now().monotonic_ns, self.handover.take_slow());
+        let mut change = self.policy.step(now_ns, slow);
+        if self.running.as_ref().is_some_and(FullSources::has_ended) {
+            change = Some(self.policy.end(now_ns));
+        }
+        match change {
+            Some(Change::Begin) => self.begin(feed),
+            Some(Change::End) => {
+                self.end(feed);
+                self.load();
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, feed: &Feed) -> Result<bool, Self::Error> {
+        let broker = feed.current.get();
+        if broker != self.broker {
+            self.end(feed);
+            self.policy.end(crate::now().monotonic_ns);
+            (self.broker, self.loaded) = (broker, None);
+            self.load();
+        }
+        Ok(false)
+    }
+
+    fn finish(&mut self, feed: &Feed) -> Result<(), Self::Error> {
+        self.end(feed);
+        Ok(())
+    }
+
+    fn summarize(self, _: Result<(), Self::Error>) -> WatchSummary {
+        WatchSummary { trouble: self.trouble, ..WatchSummary::default() }
+    }
+}

@@ -1,0 +1,273 @@
+//! How the always-on sources and those of an escalation share what there is to see: each event comes from one of them.
+//!
+//! Events of the kernel are divided by time: those that lie within the escalation are of its probes, those that began before or
+//! ended after are of the always-on sources. Requests are divided by what packets showed: when a request arrives and when
+//! the broker reads it may be seconds apart, so no time is the same for both. Requests that packets did not show, as those that
+//! were in the socket before the capture began, come from the always-on source.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+use ahash::RandomState;
+use model::{Event, Nanos, Request};
+
+use crate::queue::lock;
+
+/// Requests are remembered for one to two of these after their responses.
+const REMEMBER: Nanos = Nanos::from_millis(10_000);
+/// As many, at most, for the same time: 16 bytes each.
+const MAX_REMEMBERED: usize = 1 << 17;
+/// A packet comes to its reader at most so long after it passed (`capture::live`: 80 ms), and the call that sent it returns so
+/// long after that.
+const LATENESS_NS: u64 = 500_000_000;
+/// A request that packets showed in an escalation may be read by the broker so long after that ended.
+const AFTER: Nanos = Nanos::from_millis(1_000);
+
+/// Which sources an event is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Those that are always on.
+    AlwaysOn,
+    /// Those of an escalation.
+    Full,
+}
+
+/// Shared by all sources of an always-on watch.
+#[derive(Default)]
+pub(crate) struct Handover(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Slow requests that the policy has not counted yet.
+    slow: u64,
+    /// When the probes of the last escalation were attached, and when it ended.
+    attached: Option<Nanos>,
+    ended: Option<Nanos>,
+    /// Packets that passed before then have been read; none while nothing is captured.
+    packets_read_ns: Option<u64>,
+    /// Requests that packets showed lately, and before.
+    requests: HashSet<u64, RandomState>,
+    earlier: HashSet<u64, RandomState>,
+    /// When the first of the former ended.
+    since: Nanos,
+    hasher: RandomState,
+}
+
+impl Handover {
+    /// Counts requests that were slow.
+    pub(crate) fn add_slow(&self, count: u64) {
+        lock(&self.0).slow += count;
+    }
+
+    /// Those since the last call.
+    pub(super) fn take_slow(&self) -> u64 {
+        std::mem::take(&mut lock(&self.0).slow)
+    }
+
+    /// An escalation begins.
+    pub(super) fn begin(&self) {
+        let mut state = lock(&self.0);
+        (state.attached, state.ended) = (None, None);
+    }
+
+    /// Its probes are attached.
+    pub(super) fn attach(&self, at: Nanos) {
+        lock(&self.0).attached = Some(at);
+    }
+
+    /// Before packets are captured, and with each reading: those before then have been read.
+    pub(crate) fn packets_read(&self, until_ns: u64) {
+        lock(&self.0).packets_read_ns = Some(until_ns);
+    }
+
+    /// What is seen from now on is of the always-on sources.
+    pub(super) fn end(&self, at: Nanos) {
+        lock(&self.0).ended = Some(at);
+    }
+
+    /// All requests are delivered that packets showed.
+    pub(super) fn packets_ended(&self) {
+        lock(&self.0).packets_read_ns = None;
+    }
+
+    /// Until when it is known which requests packets showed; none while nothing is captured.
+    pub(crate) fn known_until_ns(&self) -> Option<u64> {
+        lock(&self.0).packets_read_ns.map(|read| read.saturating_sub(LATENESS_NS))
+    }
+
+    /// Whether an event that sources of this mode saw is theirs to deliver.
+    pub(crate) fn is_of(&self, mode: Mode, event: &Event) -> bool {
+        lock(&self.0).is_of(mode, event)
+    }
+}
+
+impl State {
+    fn is_of(&mut self, mode: Mode, event: &Event) -> bool {
+        match (mode, event) {
+            // The always-on source sees its end.
+            (Mode::Full, Event::Request(request)) if self.ended.is_some() && request.end.is_none() => false,
+            (Mode::Full, Event::Request(request)) => {
+                self.remember(request);
+                true
+            }
+            (Mode::AlwaysOn, Event::Request(request)) => !self.is_remembered(request),
+            (mode, event) => (mode == Mode::Full) == self.is_within(start(event), event.time()),
+        }
+    }
+
+    /// Whether the escalation's probes saw all of it.
+    fn is_within(&self, start: Nanos, end: Nanos) -> bool {
+        self.attached.is_some_and(|attached| attached <= start) && self.ended.is_none_or(|ended| end <= ended)
+    }
+
+    fn remember(&mut self, request: &Request) {
+        let at = request.last_seen();
+        if at - self.since >= REMEMBER || self.requests.len() >= MAX_REMEMBERED {
+            self.earlier = std::mem::take(&mut self.requests);
+            self.since = at;
+        }
+        let key = self.key(request);
+        self.requests.insert(key);
+    }
+
+    fn is_remembered(&self, request: &Request) -> bool {
+        let is_later = self.ended.is_some_and(|ended| request.arrival - ended > AFTER);
+        let key = self.key(request);
+        !is_later && (self.requests.contains(&key) || self.earlier.contains(&key))
+    }
+
+    fn key(&self, request: &Request) -> u64 {
+        let (client, broker) = (request.client, request.broker);
+        let client = (client.ip().to_canonical(), client.port());
+        self.hasher.hash_one((client, broker.port(), request.api_key, request.correlation_id))
+    }
+}
+
+/// When what both modes see began.
+fn start(event: &Event) -> Nanos {
+    match event {
+        Event::FileOp(row) => row.start,
+        Event::BlockIo(row) => row.start,
+        Event::OffCpu(row) => row.start,
+        Event::SocketOp(row) => row.start,
+        Event::JournalCommit(row) => row.start,
+        Event::KernelSpan(row) => row.start,
+        Event::DirtyThrottle(row) => row.start,
+        Event::Reclaim(row) => row.start,
+        Event::CpuGap(row) => row.start,
+        Event::ProcessStop(row) => row.start,
+        _ => event.time(),
+    }
+}
+
+/// The requests and events of one mode; all of a watch that has only one.
+#[derive(Clone, Default)]
+pub(crate) struct Share(pub(crate) Option<(Mode, std::sync::Arc<Handover>)>);
+
+impl Share {
+    /// Whether an event is to be delivered.
+    pub(crate) fn has(&self, event: &Event) -> bool {
+        self.0.as_ref().is_none_or(|(mode, handover)| handover.is_of(*mode, event))
+    }
+
+    /// Packets that passed before then have been read.
+    pub(crate) fn packets_read(&self, until_ns: u64) {
+        if let Some((_, handover)) = &self.0 {
+            handover.packets_read(until_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Handover, Mode};
+    use model::{Event, Nanos, OffCpu, Request};
+
+    const MODES: [Mode; 2] = [Mode::AlwaysOn, Mode::Full];
+
+    fn request(correlation_id: i32, arrival: i64, end: impl Into<Option<i64>>) -> Event {
+        let (client, broker) = ("[::ffff:10.0.0.9]:4711", "10.0.0.1:9092");
+        let request = Request::new(client.parse().unwrap(), broker.parse().unwrap());
+        let (arrival, end) = (Nanos::from_millis(arrival), end.into().map(Nanos::from_millis));
+        Event::Request(Box::new(Request { arrival, end, correlation_id, ..request }))
+    }
+
+    fn wait(start: i64, end: i64) -> Event {
+        let (start, end) = (Nanos::from_millis(start), Nanos::from_millis(end));
+        let (thread, stack) = ("".into(), "".into());
+        let wait =
+            OffCpu { start, end, woken: None, pid: 7, tid: 7, thread, preempted: false, stack, waker: None };
+        wait.into()
+    }
+
+    /// Who delivers what both see.
+    fn givers(handover: &Handover, event: &Event) -> Vec<Mode> {
+        MODES.into_iter().filter(|mode| handover.is_of(*mode, event)).collect()
+    }
+
+    #[test]
+    fn what_lies_within_an_escalation_is_of_its_probes_and_all_else_is_not() {
+        let handover = Handover::default();
+        assert_eq!(givers(&handover, &wait(1, 2)), [Mode::AlwaysOn]);
+        handover.attach(Nanos::from_millis(1_000));
+        assert_eq!(givers(&handover, &wait(999, 1_500)), [Mode::AlwaysOn], "its start was not seen");
+        assert_eq!(givers(&handover, &wait(1_000, 1_500)), [Mode::Full]);
+        handover.end(Nanos::from_millis(2_000));
+        assert_eq!(givers(&handover, &wait(1_500, 2_000)), [Mode::Full], "which is delivered later");
+        assert_eq!(givers(&handover, &wait(1_500, 2_001)), [Mode::AlwaysOn], "its end was not seen");
+        handover.begin();
+        assert_eq!(givers(&handover, &wait(8_000, 8_100)), [Mode::AlwaysOn]);
+        handover.attach(Nanos::from_millis(9_000));
+        assert_eq!(givers(&handover, &wait(8_000, 9_500)), [Mode::AlwaysOn]);
+        assert_eq!(givers(&handover, &wait(9_100, 9_500)), [Mode::Full]);
+    }
+
+    #[test]
+    fn a_request_that_packets_showed_is_delivered_once() {
+        let handover = Handover::default();
+        let of = |mode, request: &Event| handover.is_of(mode, request);
+        assert!(of(Mode::AlwaysOn, &request(1, 10, 20)));
+        handover.attach(Nanos::from_millis(1_000));
+        // It was in the socket before the capture began: no packet of it was seen.
+        assert!(of(Mode::AlwaysOn, &request(2, 1_200, 1_300)));
+        assert!(of(Mode::Full, &request(3, 1_100, 1_300)));
+        assert!(!of(Mode::AlwaysOn, &request(3, 1_250, 1_301)), "and was read later");
+        handover.end(Nanos::from_millis(2_000));
+        assert!(of(Mode::Full, &request(4, 1_999, 2_002)), "captured before the capture ended");
+        assert!(!of(Mode::AlwaysOn, &request(4, 2_001, 2_003)));
+        assert!(!of(Mode::Full, &request(5, 1_999, None)), "its answer was not captured");
+        assert!(of(Mode::AlwaysOn, &request(5, 1_999, 2_100)));
+        assert!(of(Mode::AlwaysOn, &request(3, 60_000, 60_100)), "another one, of the same port");
+    }
+
+    #[test]
+    fn requests_are_remembered_for_ten_seconds_and_not_for_ever() {
+        let handover = Handover::default();
+        for second in 0..60 {
+            assert!(handover.is_of(
+                Mode::Full,
+                &request(second, 1_000 * i64::from(second), 1_000 * i64::from(second) + 1)
+            ));
+            let oldest = (second - 10).max(0);
+            let again =
+                |second: i32| request(second, 1_000 * i64::from(second), 1_000 * i64::from(second) + 1);
+            assert!(
+                (oldest..=second).all(|second| !handover.is_of(Mode::AlwaysOn, &again(second))),
+                "{second}"
+            );
+            if second > 20 {
+                assert!(handover.is_of(Mode::AlwaysOn, &again(second - 21)), "{second}");
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_known_what_packets_showed_until_shortly_before_they_were_last_read() {
+        let handover = Handover::default();
+        assert_eq!(handover.known_until_ns(), None);
+        handover.packets_read(3_000_000_000);
+        assert_eq!(handover.known_until_ns(), Some(2_500_000_000));
+        handover.packets_ended();
+        assert_eq!(handover.known_until_ns(), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! When an always-on watch escalates, and for how long. Pure: knows times and counts only.
+
+use std::collections::VecDeque;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// So many slow requests within [`WINDOW_NS`] begin an escalation: one or two are a hiccup.
+pub(super) const MIN_SLOW: usize = 3;
+const WINDOW_NS: u64 = 60 * SECOND_NS;
+/// An escalation ends so long after the last slow request.
+pub(super) const QUIET_NS: u64 = 60 * SECOND_NS;
+/// Between two escalations, until what belongs to the first is delivered.
+const MIN_PAUSE_NS: u64 = 10 * SECOND_NS;
+/// The longest escalation.
+const MAX_BUDGET_NS: u64 = 300 * SECOND_NS;
+/// So much of the time is given back: with the longest one, 10 minutes in any hour.
+const REFILL: u64 = 12;
+
+/// What an escalation is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Begin,
+    End,
+}
+
+/// Decides by the slow requests so far.
+#[derive(Debug)]
+pub(super) struct Policy {
+    /// When the last of them were seen, [`MIN_SLOW`] at most.
+    slow: VecDeque<u64>,
+    is_escalated: bool,
+    /// When the last escalation ended.
+    ended_ns: Option<u64>,
+    /// How long an escalation may last.
+    budget_ns: u64,
+    stepped_ns: u64,
+}
+
+impl Policy {
+    /// That of a watch that begins now.
+    pub(super) fn new(now_ns: u64) -> Self {
+        Self {
+            slow: VecDeque::new(),
+            is_escalated: false,
+            ended_ns: None,
+            budget_ns: MAX_BUDGET_NS,
+            stepped_ns: now_ns,
+        }
+    }
+
+    /// What to do now that so many more requests were slow.
+    pub(super) fn step(&mut self, now_ns: u64, slow: u64) -> Option<Change> {
+        let passed_ns = now_ns.saturating_sub(self.stepped_ns);
+        self.stepped_ns = now_ns;
+        for _ in 0..slow.min(MIN_SLOW as u64) {
+            self.slow.push_back(now_ns);
+        }
+        self.slow.drain(..self.slow.len().saturating_sub(MIN_SLOW));
+        self.budget_ns = if self.is_escalated {
+            self.budget_ns.saturating_sub(passed_ns)
+        } else {
+            self.budget_ns.saturating_add(passed_ns / REFILL).min(MAX_BUDGET_NS)
+        };
+        match self.is_escalated {
+            true if self.is_over(now_ns) => Some(self.end(now_ns)),
+            false if self.is_due(now_ns) => {
+                self.is_escalated = true;
+                Some(Change::Begin)
+            }
+            _ => None,
+        }
+    }
+
+    /// Ends the escalation, also where the policy would go on with it.
+    pub(super) fn end(&mut self, now_ns: u64) -> Change {
+        self.is_escalated = false;
+        self.ended_ns = Some(now_ns);
+        self.slow.clear();
+        Change::End
+    }
+
+    fn is_over(&self, now_ns: u64) -> bool {
+        let is_quiet = self.slow.back().is_none_or(|last| now_ns.saturating_sub(*last) >= QUIET_NS);
+        is_quiet || self.budget_ns == 0
+    }
+
+    fn is_due(&self, now_ns: u64) -> bool {
+        let are_many = self.slow.len() >= MIN_SLOW
+            && self.slow.front().is_some_and(|first| now_ns.saturating_sub(*first) < WINDOW_NS);
+        let has_rested = self.ended_ns.is_none_or(|ended| now_ns.saturating_sub(ended) >= MIN_PAUSE_NS);
+        are_many && has_rested && self.budget_ns >= QUIET_NS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Change, Policy, SECOND_NS};
+
+    /// What was done at which second, of a watch that sees so many slow requests in a second.
+    fn run(seconds: u64, slow: impl Fn(u64) -> u64) -> Vec<(u64, Change)> {
+        let mut policy = Policy::new(0);
+        let step = |second: u64| Some((second, policy.step(second * SECOND_NS, slow(second))?));
+        (1..=seconds).filter_map(step).collect()
+    }
+
+    #[test]
+    fn a_hiccup_is_no_reason_and_a_stall_is() {
+        assert_eq!(run(3_600, |second| u64::from(second % 30 == 0)), [], "two a minute");
+        assert_eq!(run(600, |second| if second == 100 { 2 } else { 0 }), []);
+        let stall = run(600, |second| if second == 100 { 50 } else { 0 });
+        assert_eq!(stall, [(100, Change::Begin), (160, Change::End)]);
+        let apart = run(600, |second| u64::from([100, 120, 140].contains(&second)));
+        assert_eq!(apart, [(140, Change::Begin), (200, Change::End)]);
+    }
+
+    #[test]
+    fn slow_requests_extend_an_escalation_up_to_its_budget() {
+        let two = run(600, |second| if second == 100 { 3 } else { u64::from(second == 150) });
+        assert_eq!(two, [(100, Change::Begin), (210, Change::End)], "one is enough to go on");
+        let always = run(3_600 * 4, |_| 10);
+        assert_eq!(always.first_chunk(), Some(&[(1, Change::Begin), (301, Change::End)]));
+        let in_hour = |from: u64| -> u64 {
+            let is_on = |second: &u64| {
+                let last = always.iter().rfind(|(at, _)| at <= second);
+                last.is_some_and(|(_, change)| *change == Change::Begin)
+            };
+            (from..from + 3_600).filter(is_on).count() as u64
+        };
+        assert!((0..3 * 3_600).step_by(60).all(|from| in_hour(from) <= 600), "{always:?}");
+        assert!(in_hour(2 * 3_600) > 200, "it goes on: {always:?}");
+    }
+
+    #[test]
+    fn an_escalation_that_was_ended_rests_before_it_begins_again() {
+        let mut policy = Policy::new(0);
+        assert_eq!(policy.step(SECOND_NS, 3), Some(Change::Begin));
+        policy.end(2 * SECOND_NS);
+        assert_eq!(policy.step(3 * SECOND_NS, 3), None);
+        assert_eq!(policy.step(12 * SECOND_NS, 0), Some(Change::Begin));
+    }
+}
