@@ -1,5 +1,5 @@
 //! `explain live --watch always-on` on a real broker whose journal is slow now and then: the slow requests of Kafka's own request log
-//! have verdicts, those name the journal's commit by an exact key, and nothing is read while nothing is slow.
+//! have verdicts, and those name the journal's commit by an exact key: by base offset at first, by CRC once it escalates.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -32,15 +32,15 @@ fn assert_recorded_the_same(recording: &str, said: &str) {
     assert!(said.contains("--watch always-on by default"), "{said}");
     let arguments = ["explain", recording, "--slower-than", SLOWER_THAN, "--format", "json"];
     let (objects, summary) = brokerscope::run(arguments).done().objects();
-    let of_journal = objects.iter().filter(|object| {
-        object["cause"] == "journal-commit" && object["request"]["seen_by"] == "socket-calls"
-    });
-    assert!(of_journal.count() * 10 >= ENOUGH * 9, "{summary:#}");
+    let of_journal: Vec<_> = objects.iter().filter(|object| object["cause"] == "journal-commit").collect();
+    assert!(of_journal.len() * 10 >= ENOUGH * 9, "{summary:#}");
+    // The first ones came before it escalated.
+    assert!(of_journal.iter().any(|object| object["request"]["seen_by"] == "socket-calls"), "{summary:#}");
 }
 
 #[test]
-fn slow_requests_have_their_cause_without_system_calls_or_packets() {
-    let name = "slow_requests_have_their_cause_without_system_calls_or_packets";
+fn slow_requests_have_their_cause() {
+    let name = "slow_requests_have_their_cause";
     let Some(_alone) = gate::live(name) else { return };
     let kafka = Kafka::prepare(DEFAULT_VERSION).unwrap_or_else(|error| panic!("{error}"));
     let mut ground = Ground::prepare("always-on", "commit=1");
