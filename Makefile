@@ -10,7 +10,9 @@
 #   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture; what watching costs a broker
 #                (root; installs what it needs, writes up to 3.5 GB into target/bench for a while, needs 6 GB of memory;
 #                PARTS="files memory live segment explain live-verdicts export page compare fleet advise logs kernel
-#                overhead overhead-hooks locks")
+#                overhead always-on overhead-hooks locks"). Long: overhead 37 minutes, always-on 38, overhead-hooks 25.
+#                OVERHEAD_SHAPES="one-record 16k connections-1 connections-100 connections-5000 unthrottled incident"
+#                chooses loads of always-on (overhead: the first two), OVERHEAD_MINUTES=20 how long each is measured
 #   make latency latencies beside Kafka's own request log, of every client; on an otherwise idle machine
 #   make faults  injects causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again);

@@ -43,7 +43,7 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 17] = [
+const PARTS: [&str; 18] = [
     "files",
     "memory",
     "live",
@@ -57,6 +57,7 @@ const PARTS: [&str; 17] = [
     "advise",
     "kernel",
     "overhead",
+    "always-on",
     "overhead-hooks",
     "wakeups",
     "locks",
@@ -134,7 +135,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "fleet" => fleet::hold(brokerscope, directory),
         "advise" => advise::hold(brokerscope, directory),
         "kernel" => kernel::hold(brokerscope, directory),
-        "overhead" | "overhead-hooks" => overhead::hold(part, brokerscope, directory),
+        "overhead" | "always-on" | "overhead-hooks" => overhead::hold(part, brokerscope, directory),
         "logs" => logs::hold(brokerscope, directory),
         "wakeups" => wakeups::hold(brokerscope, directory),
         part if part.starts_with("locks") => locks::hold(part, brokerscope, directory),

@@ -3,13 +3,15 @@
 //! neighbours: what drifts, other guests of the host and the JVM, drifts for both. A control is treated like the others, with
 //! nothing, and shows how much of a difference is noise. Intervals are of 95 %, by a bootstrap over pairs.
 //!
-//! Two parts. `overhead`: `brokerscope record` in the session of the broker, in a cgroup as a service has it, and in one that
-//! only gets idle time; and what one would use instead. `overhead-hooks`: what the kernel takes for hooks whose programs return at
+//! Three parts. `overhead`: `brokerscope record` in the session of the broker, in a cgroup as a service has it, and in one that
+//! only gets idle time; and what one would use instead. `always-on`: an always-on watch under loads of several shapes, and what its
+//! process takes while the broker's journal is slow. `overhead-hooks`: what the kernel takes for hooks whose programs return at
 //! once. Every window is in a file.
 //!
 //! Latencies are of the load, which is on the same CPUs.
 
 mod attach;
+mod incident;
 mod load;
 mod pairs;
 mod treatment;
@@ -20,7 +22,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::kernel::accounts::Counting;
 use crate::kernel::stage::{Setting, Stage};
@@ -37,9 +40,15 @@ pub(crate) const ATTACH: &str = "--attach";
 /// The first argument that makes this binary [`crate::kernel::pace`].
 pub(crate) const PACE: &str = "--pace";
 
+/// The shapes of load that are measured, by their names with spaces between; all if it is not set.
+const SHAPES: &str = "OVERHEAD_SHAPES";
+/// How long windows are taken of each shape, instead of what its plan says.
+const MINUTES: &str = "OVERHEAD_MINUTES";
 /// Requests a second.
 const RATE: u64 = 5_100;
-const CONNECTIONS: usize = 8;
+/// What is sent if not said otherwise.
+const ONE_RECORD: Shape = Shape { name: "one-record", records: 1, connections: 8, rate: RATE };
+const SIXTEEN_KIB: Shape = Shape { name: "16k", records: 144, ..ONE_RECORD };
 /// Until the JVM has compiled what it runs.
 const WARM_UP: Duration = Duration::from_secs(20);
 /// Windows in which the kernel counts what BPF programs take; that costs its own time, so they count for nothing else.
@@ -50,24 +59,33 @@ const PROGRAMS_PERCENT: f64 = 8.0;
 const BROKER_PERCENT: f64 = 10.0;
 const ALWAYS_ON_PERCENT: f64 = 3.0;
 const CONTROL_PERCENT: f64 = 5.0;
+const THROUGHPUT_PERCENT: f64 = -1.0;
+
+/// A load.
+#[derive(Clone, Copy)]
+struct Shape {
+    name: &'static str,
+    /// In each request.
+    records: u64,
+    connections: usize,
+    /// Requests a second, over all connections; as many as the broker answers if 0.
+    rate: u64,
+}
 
 /// What is compared.
 struct Plan {
     part: &'static str,
-    /// What a request carries.
-    shape: &'static str,
-    records: u64,
-    /// How long windows are taken; `OVERHEAD_MINUTES` says otherwise.
+    shape: Shape,
+    /// How long windows are taken.
     minutes: f64,
     treatments: &'static [Treatment],
 }
 
 /// The control comes often: it costs no start and no end, and its interval says what the others' are worth.
-const PLANS: [Plan; 3] = [
+const PLANS: [Plan; 9] = [
     Plan {
         part: "overhead",
-        shape: "one record",
-        records: 1,
+        shape: ONE_RECORD,
         minutes: 24.0,
         treatments: &[
             Treatment::Control,
@@ -76,16 +94,13 @@ const PLANS: [Plan; 3] = [
             Treatment::Record(Group::Weight),
             Treatment::Control,
             Treatment::Record(Group::Idle),
-            Treatment::AlwaysOn,
             Treatment::Control,
             Treatment::Tools,
-            Treatment::AlwaysOn,
         ],
     },
     Plan {
         part: "overhead",
-        shape: "16 KiB",
-        records: 144,
+        shape: SIXTEEN_KIB,
         minutes: 10.0,
         treatments: &[
             Treatment::Control,
@@ -94,10 +109,15 @@ const PLANS: [Plan; 3] = [
             Treatment::Tools,
         ],
     },
+    always_on(ONE_RECORD, 7.0),
+    always_on(SIXTEEN_KIB, 5.0),
+    always_on(Shape { name: "connections-1", connections: 1, ..ONE_RECORD }, 4.0),
+    always_on(Shape { name: "connections-100", connections: 100, ..ONE_RECORD }, 4.0),
+    always_on(Shape { name: "connections-5000", connections: 5_000, ..ONE_RECORD }, 4.0),
+    always_on(Shape { name: "unthrottled", rate: 0, ..ONE_RECORD }, 4.0),
     Plan {
         part: "overhead-hooks",
-        shape: "one record",
-        records: 1,
+        shape: ONE_RECORD,
         minutes: 24.0,
         treatments: &[
             Treatment::Control,
@@ -110,15 +130,57 @@ const PLANS: [Plan; 3] = [
     },
 ];
 
+const fn always_on(shape: Shape, minutes: f64) -> Plan {
+    let treatments = &[Treatment::Control, Treatment::AlwaysOn, Treatment::AlwaysOn, Treatment::AlwaysOn];
+    Plan { part: "always-on", shape, minutes, treatments }
+}
+
 /// Measures a part, prints tables and says what was reached.
 pub(crate) fn hold(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
+    let chosen = std::env::var(SHAPES).unwrap_or_default();
+    let is_chosen = |name| chosen.trim().is_empty() || chosen.split_whitespace().any(|shape| shape == name);
+    let plans = || PLANS.iter().filter(|plan| plan.part == part && is_chosen(plan.shape.name));
+    let has_incident = part == "always-on" && is_chosen(incident::SHAPE);
+    let is_known = |shape| shape == incident::SHAPE || PLANS.iter().any(|plan| plan.shape.name == shape);
+    let unknown = chosen.split_whitespace().find(|shape| !is_known(*shape));
+    ensure!(unknown.is_none(), "{SHAPES}: there is no shape {}", unknown.unwrap_or_default());
+    ensure!(has_incident || plans().next().is_some(), "{SHAPES}: part {part} has none of {chosen}");
+    raise_limit_of_files()?;
     let mut targets = Vec::new();
-    for plan in PLANS.iter().filter(|plan| plan.part == part) {
-        let stage = Stage::set(&directory.join("overhead"), &Setting::default())?;
-        let bench = Bench { stage: &stage, tools: Tools::new(brokerscope, &stage), plan };
-        targets.extend(bench.hold(directory)?);
+    let mut add = |shape, measured: anyhow::Result<Vec<Target>>| {
+        // The others are worth knowing all the same.
+        targets.extend(measured.unwrap_or_else(|error| {
+            println!("{shape}: {error:#}");
+            vec![unmeasured(format!("{part}: {shape}: not measured"))]
+        }));
+        stop::check()
+    };
+    for plan in plans() {
+        add(plan.shape.name, Bench::stage_and_hold(plan, brokerscope, directory))?;
+    }
+    if has_incident {
+        add(incident::SHAPE, incident::hold(brokerscope, directory))?;
     }
     Ok(targets)
+}
+
+fn unmeasured(what: String) -> Target {
+    Target { what, measured: f64::NAN, spread: None, bound: Bound::AtMost(0.0), unit: "" }
+}
+
+/// Also of the broker and of the load, which are started later: each has a descriptor for each connection.
+fn raise_limit_of_files() -> anyhow::Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    Ok(setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?)
+}
+
+impl Shape {
+    fn describe(&self) -> String {
+        let Self { records, connections, rate, .. } = self;
+        let rate =
+            if *rate > 0 { format!("{rate} a second") } else { "as fast as the broker answers".to_owned() };
+        format!("requests of {records} records of 100 bytes over {connections} connections, {rate}")
+    }
 }
 
 struct Bench<'s> {
@@ -128,14 +190,25 @@ struct Bench<'s> {
 }
 
 impl Bench<'_> {
+    fn stage_and_hold(
+        plan: &'static Plan,
+        brokerscope: &Path,
+        directory: &Path,
+    ) -> anyhow::Result<Vec<Target>> {
+        let stage = Stage::set(&directory.join("overhead"), &Setting::default())?;
+        Bench { stage: &stage, tools: Tools::new(brokerscope, &stage), plan }.hold(directory)
+    }
+
     fn hold(&self, directory: &Path) -> anyhow::Result<Vec<Target>> {
-        let Plan { part, shape, records, .. } = *self.plan;
-        let mut load = PacedLoad::start(self.stage, records, RATE, CONNECTIONS)?;
+        let Plan { part, shape, .. } = *self.plan;
+        let mut load = PacedLoad::start(self.stage, shape)?;
         std::thread::sleep(WARM_UP);
-        let log = directory.join(format!("{part}-{}.tsv", shape.replace(' ', "-")));
+        let log = directory.join(format!("{part}-{}.tsv", shape.name));
         let windows = self.alternate(&mut load, &log)?;
         println!(
-            "requests of {shape}, {RATE} a second, {} windows of {} s ({}):",
+            "{}: {}, {} windows of {} s ({}):",
+            shape.name,
+            shape.describe(),
             windows.len(),
             window::LENGTH.as_secs(),
             log.display()
@@ -143,16 +216,14 @@ impl Bench<'_> {
         window::print_noise(&windows);
         let pairs = Pairs::of(&windows, MAX_STEAL);
         let mut targets = self.compare(&pairs);
-        if part == "overhead" {
-            targets.extend(self.count(&mut load)?);
-        }
+        targets.extend(self.count(&mut load)?);
         Ok(targets)
     }
 
     /// A window without anybody between any two with one of the treatments, which take turns until the time is over.
     fn alternate(&self, load: &mut PacedLoad, log: &Path) -> anyhow::Result<Vec<Window>> {
-        let minutes = std::env::var("OVERHEAD_MINUTES").ok().and_then(|minutes| minutes.parse().ok());
-        let end = Instant::now() + Duration::from_secs_f64(60.0 * minutes.unwrap_or(self.plan.minutes));
+        let minutes = std::env::var(MINUTES).ok().map_or(Ok(self.plan.minutes), |minutes| minutes.parse())?;
+        let end = Instant::now() + Duration::from_secs_f64(60.0 * minutes);
         let mut log = File::create(log).with_context(|| log.display().to_string())?;
         writeln!(log, "{}", Window::LOG_HEADINGS)?;
         let mut windows = Vec::new();
@@ -185,7 +256,15 @@ impl Bench<'_> {
             }
             shown.push(treatment);
             let estimate = |metric| pairs.estimate(treatment, metric);
-            let metrics = [Metric::Broker, Metric::All, Metric::P90, Metric::P95, Metric::P99, Metric::Slow];
+            let metrics = [
+                Metric::Broker,
+                Metric::All,
+                Metric::P90,
+                Metric::P95,
+                Metric::P99,
+                Metric::Slow,
+                Metric::Throughput,
+            ];
             let mut row = vec![treatment.name().to_owned(), pairs.count(treatment).to_string()];
             row.extend(metrics.map(|metric| estimate(metric).map_or_else(|| "-".to_owned(), Estimate::text)));
             rows.push(row);
@@ -200,6 +279,7 @@ impl Bench<'_> {
             "p95",
             "p99",
             "over 2 ms, points",
+            "requests/s",
         ];
         table::print(&headings, rows);
         println!("{} pairs with more than 2 % of steal time do not count\n", pairs.dropped);
@@ -208,14 +288,15 @@ impl Bench<'_> {
 
     fn judge(&self, treatment: Treatment, estimate: &dyn Fn(Metric) -> Option<Estimate>) -> Vec<Target> {
         let target = |what: &str, measured: f64, spread, most| Target {
-            what: format!("{}: {}: {what}", self.plan.part, self.plan.shape),
+            what: format!("{}: {}: {what}", self.plan.part, self.plan.shape.name),
             measured,
             spread,
             bound: Bound::AtMost(most),
             unit: "%",
         };
+        let is_paced = self.plan.shape.rate > 0;
         match treatment {
-            Treatment::Control => {
+            Treatment::Control if is_paced => {
                 let Some(p95) = estimate(Metric::P95) else { return Vec::new() };
                 let farthest = p95.low.abs().max(p95.high.abs());
                 vec![target(
@@ -230,11 +311,17 @@ impl Bench<'_> {
                 let spread = Some((broker.low, broker.high));
                 vec![target("the broker's CPU, as a service", broker.middle, spread, BROKER_PERCENT)]
             }
+            Treatment::AlwaysOn if !is_paced => {
+                let Some(found) = estimate(Metric::Throughput) else { return Vec::new() };
+                let spread = Some((found.low, found.high));
+                let lower_end = target("throughput, lower end", found.low, spread, THROUGHPUT_PERCENT);
+                vec![Target { bound: Bound::AtLeast(THROUGHPUT_PERCENT), ..lower_end }]
+            }
             Treatment::AlwaysOn => {
                 let upper_end = |what, metric, most| {
                     let found = estimate(metric)?;
                     Some(target(
-                        &format!("always on, {what}, upper end"),
+                        &format!("{what}, upper end"),
                         found.high,
                         Some((found.low, found.high)),
                         most,
@@ -255,9 +342,10 @@ impl Bench<'_> {
     fn count(&self, load: &mut PacedLoad) -> anyhow::Result<Vec<Target>> {
         let _counting = Counting::start()?;
         let mut targets = Vec::new();
-        for (treatment, most) in
-            [(Treatment::Record(Group::Weight), PROGRAMS_PERCENT), (Treatment::AlwaysOn, ALWAYS_ON_PERCENT)]
-        {
+        let counted_treatments =
+            [(Treatment::Record(Group::Weight), PROGRAMS_PERCENT), (Treatment::AlwaysOn, ALWAYS_ON_PERCENT)];
+        let is_of_plan = |(treatment, _): &(Treatment, f64)| self.plan.treatments.contains(treatment);
+        for (treatment, most) in counted_treatments.into_iter().filter(is_of_plan) {
             let mut counted = Vec::new();
             for _ in 0..COUNTED {
                 let watchers = self.tools.start(treatment)?;
@@ -266,8 +354,9 @@ impl Bench<'_> {
             }
             window::print_programs(treatment, &counted);
             let shares: Vec<f64> = counted.iter().map(|window| window.watching_share() * 100.0).collect();
-            let (shape, name) = (self.plan.shape, treatment.name());
-            let what = format!("overhead: {shape}: {name}: programs and process over the broker");
+            let Plan { part, shape, .. } = self.plan;
+            let (shape, name) = (shape.name, treatment.name());
+            let what = format!("{part}: {shape}: {name}: programs and process over the broker");
             targets.push(Target::of_runs(what, &shares, Bound::AtMost(most), "%"));
         }
         Ok(targets)

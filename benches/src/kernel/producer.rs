@@ -19,7 +19,7 @@ pub(crate) use pace::pace;
 
 /// As many as there are, so that several request handlers and network threads have work.
 const CONNECTIONS: usize = 8;
-/// Requests of a connection that are on their way at once where nothing paces them.
+/// Requests of a connection that are on their way at once, at most.
 const WINDOW: usize = 16;
 /// Let pass before anything is measured.
 pub(crate) const SETTLE: Duration = Duration::from_secs(2);

@@ -79,14 +79,14 @@ impl Watcher {
         Self::start("brokerscope record", command, &recording.with_extension("err"), |_| manifest.exists())
     }
 
-    /// `brokerscope explain live --watch always-on`, when everything is attached. Slower requests than it asks for are rare here.
-    pub(crate) fn always_on(binary: &Path, said: &Path, pid: u32) -> anyhow::Result<Self> {
-        let mut command = Command::new(binary);
-        command.args(["explain", "live", "--watch", "always-on", "--slower-than", "500ms"]);
-        command.args(["--pid", &pid.to_string()]);
-        Self::start("brokerscope explain", command, said, |said| {
-            said.contains("explaining requests of broker")
-        })
+    /// The same of an always-on watch, which looks for causes of requests that are slower.
+    pub(crate) fn always_on(
+        binary: &Path,
+        recording: &Path,
+        pid: u32,
+        slower_than: &str,
+    ) -> anyhow::Result<Self> {
+        Self::brokerscope(binary, recording, pid, &["--watch", "always-on", "--slower-than", slower_than])
     }
 
     /// `brokerscope export` on a free port, when everything is attached: [`Watcher::said`] has its address then.

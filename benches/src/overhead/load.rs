@@ -6,13 +6,13 @@ use std::thread::sleep;
 
 use anyhow::{Context as _, ensure};
 
-use super::PACE;
 use super::treatment::Treatment;
 use super::window::{Accounts, LENGTH, Window};
+use super::{PACE, Shape};
 use crate::kernel::latencies::Quantiles;
 use crate::kernel::stage::Stage;
 
-/// A producer at an even rate; ended when dropped.
+/// A producer; ended when dropped.
 pub(super) struct PacedLoad {
     child: Child,
     commands: ChildStdin,
@@ -20,7 +20,8 @@ pub(super) struct PacedLoad {
 }
 
 impl PacedLoad {
-    pub(super) fn start(stage: &Stage, records: u64, rate: u64, connections: usize) -> anyhow::Result<Self> {
+    pub(super) fn start(stage: &Stage, shape: Shape) -> anyhow::Result<Self> {
+        let Shape { records, rate, connections, .. } = shape;
         let numbers = [u64::from(stage.port()), stage.partitions().into(), records, rate, connections as u64];
         let mut child = Command::new(std::env::current_exe()?)
             .arg(PACE)
@@ -43,12 +44,24 @@ impl PacedLoad {
         watchers: &[u32],
     ) -> anyhow::Result<Window> {
         let before = Accounts::read(stage.pid(), self.child.id(), watchers)?;
-        self.say("begin")?;
+        self.begin()?;
         sleep(LENGTH);
-        self.say("end")?;
+        self.end()?;
         let after = Accounts::read(stage.pid(), self.child.id(), watchers)?;
-        let line = self.answers.next().context("the producer failed")??;
-        Ok(Window::between(&before, after, Quantiles::parse(&line)?, treatment))
+        Ok(Window::between(&before, after, self.seen()?, treatment))
+    }
+
+    pub(super) fn begin(&mut self) -> anyhow::Result<()> {
+        self.say("begin")
+    }
+
+    pub(super) fn end(&mut self) -> anyhow::Result<()> {
+        self.say("end")
+    }
+
+    /// What requests saw that were due between the last begin and end.
+    pub(super) fn seen(&mut self) -> anyhow::Result<Quantiles> {
+        Quantiles::parse(&self.answers.next().context("the producer failed")??)
     }
 
     fn say(&mut self, command: &str) -> anyhow::Result<()> {

@@ -27,7 +27,7 @@ pub(super) enum Treatment {
     Control,
     /// `brokerscope record` with everything on.
     Record(Group),
-    /// `brokerscope explain live --always-on`, with nothing slow.
+    /// An always-on recorder, with nothing slow.
     AlwaysOn,
     /// Hooks alone.
     Hooks(Hooks),
@@ -64,7 +64,7 @@ impl Treatment {
             Self::Record(Group::Same) => "record, same group",
             Self::Record(Group::Weight) => "record, cgroup of weight 10",
             Self::Record(Group::Idle) => "record, cgroup with cpu.idle",
-            Self::AlwaysOn => "explain live --always-on",
+            Self::AlwaysOn => "record, always on",
             Self::Hooks(hooks) => hooks.name(),
             Self::Tools => "tcpdump + bpftrace",
         }
@@ -119,9 +119,13 @@ impl<'s> Tools<'s> {
             Treatment::Control => ActiveTreatment::default(),
             Treatment::Record(group) => self.record(stage.pid(), group)?,
             Treatment::AlwaysOn => {
-                let said = stage.path("always-on.txt");
-                let watcher = Watcher::always_on(&self.brokerscope, &said, stage.pid())?;
-                ActiveTreatment { watchers: vec![watcher], ..ActiveTreatment::default() }
+                let recording = stage.path("recording");
+                let watcher = Watcher::always_on(&self.brokerscope, &recording, stage.pid(), "500ms")?;
+                ActiveTreatment {
+                    watchers: vec![watcher],
+                    recording: Some(recording),
+                    ..ActiveTreatment::default()
+                }
             }
             Treatment::Hooks(Hooks::IdleRecorder) => {
                 let idle = StandIn::start(stage, [IDLE])?;

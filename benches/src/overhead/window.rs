@@ -31,6 +31,8 @@ pub(super) enum Metric {
     P99,
     /// The share of requests that took longer than 2 ms.
     Slow,
+    /// Requests a second.
+    Throughput,
 }
 
 /// What one window showed.
@@ -80,7 +82,7 @@ impl Accounts {
 }
 
 /// What each thread of a process ran, by the scheduler's account.
-fn thread_times(pid: u32) -> anyhow::Result<BTreeMap<u32, Duration>> {
+pub(super) fn thread_times(pid: u32) -> anyhow::Result<BTreeMap<u32, Duration>> {
     let path = format!("/proc/{pid}/task");
     let mut times = BTreeMap::new();
     for entry in fs::read_dir(&path).with_context(|| path.clone())? {
@@ -97,7 +99,7 @@ fn thread_times(pid: u32) -> anyhow::Result<BTreeMap<u32, Duration>> {
 }
 
 /// What threads ran from one reading to the next; what one ran that has ended meanwhile is not known.
-fn ran_between(before: &BTreeMap<u32, Duration>, after: &BTreeMap<u32, Duration>) -> Duration {
+pub(super) fn ran_between(before: &BTreeMap<u32, Duration>, after: &BTreeMap<u32, Duration>) -> Duration {
     after.iter().map(|(tid, ran)| ran.saturating_sub(before.get(tid).copied().unwrap_or_default())).sum()
 }
 
@@ -179,6 +181,7 @@ impl Window {
             Metric::P95 => self.seen.p95,
             Metric::P99 => self.seen.p99,
             Metric::Slow => self.seen.slow,
+            Metric::Throughput => self.seen.requests as f64 / self.seen.seconds,
         }
     }
 
@@ -227,7 +230,7 @@ pub(super) fn print_noise(windows: &[Window]) {
         ("nobody watches: p50, ms", spread(&|window| window.seen.p50, false)),
         ("nobody watches: p95, ms", spread(&|window| window.seen.p95, false)),
         ("nobody watches: p99, ms", spread(&|window| window.seen.p99, false)),
-        ("requests/s", spread(&|window| window.seen.requests as f64 / window.seen.seconds, true)),
+        ("requests/s", spread(&|window| window.figure(Metric::Throughput), true)),
         ("steal time, %", spread(&|window| window.steal * 100.0, true)),
         ("CPU of other processes by ticks, % of one", spread(&|window| window.others * 100.0, true)),
         ("a loop of the same steps, us", spread(&|window| window.spin_us, true)),

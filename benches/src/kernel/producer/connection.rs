@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use super::frame;
+use super::{WINDOW, frame};
 use crate::kernel::TOPIC;
 
 pub(super) struct Connection {
@@ -19,6 +19,9 @@ pub(super) struct Connection {
     coming: Vec<u8>,
     /// When what is unanswered was due, oldest first: a broker answers a connection in order.
     unanswered: VecDeque<Instant>,
+    /// When what is not sent yet was due. A broker that cannot write its answers reads no requests: one who sends without
+    /// reading would wait for it, and it for him.
+    unsent: VecDeque<Instant>,
     sent: i32,
 }
 
@@ -27,8 +30,9 @@ impl Connection {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).context("cannot reach the broker")?;
         stream.set_nodelay(true)?;
         let request = frame::request(TOPIC, partition, records);
-        let (going, coming, unanswered) = (Vec::new(), Vec::new(), VecDeque::new());
-        Ok(Self { stream, request, going, coming, unanswered, sent: 0 })
+        let (going, coming) = (Vec::new(), Vec::new());
+        let (unanswered, unsent) = (VecDeque::new(), VecDeque::new());
+        Ok(Self { stream, request, going, coming, unanswered, unsent, sent: 0 })
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
@@ -37,18 +41,24 @@ impl Connection {
 
     /// Whether every request has its answer.
     pub(super) fn is_answered(&self) -> bool {
-        self.unanswered.is_empty()
+        self.oldest_unanswered().is_none()
     }
 
     /// When the first of what is unanswered was due.
     pub(super) fn oldest_unanswered(&self) -> Option<Instant> {
-        self.unanswered.front().copied()
+        self.unanswered.front().or_else(|| self.unsent.front()).copied()
     }
 
-    /// Sends so many requests that are due at `due`.
+    /// Sends so many requests that are due at `due`, or keeps them until others have their answers.
     pub(super) fn send(&mut self, count: usize, due: Instant) -> anyhow::Result<()> {
+        self.unsent.extend(std::iter::repeat_n(due, count));
+        self.send_unsent()
+    }
+
+    fn send_unsent(&mut self) -> anyhow::Result<()> {
+        let count = WINDOW.saturating_sub(self.unanswered.len()).min(self.unsent.len());
         self.going.clear();
-        for _ in 0..count {
+        for due in self.unsent.drain(..count) {
             self.sent = self.sent.wrapping_add(1);
             frame::number(&mut self.request, self.sent);
             self.going.extend_from_slice(&self.request);
@@ -73,6 +83,7 @@ impl Connection {
             answers += 1;
         }
         self.coming.drain(..taken);
+        self.send_unsent()?;
         Ok(answers)
     }
 }

@@ -1,4 +1,5 @@
-//! The producer at an even rate for as long as its caller likes: windows begin and end under one load.
+//! The producer for as long as its caller likes, at an even rate or as fast as the broker answers: windows begin and end under
+//! one load.
 
 use std::io::{BufRead as _, BufReader, Stdin, Write as _};
 use std::os::fd::AsFd as _;
@@ -6,23 +7,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::connection::Connection;
-use super::{BEAT, PATIENCE};
+use super::{BEAT, WINDOW};
 use crate::kernel::latencies::Latencies;
 
 /// What an event is of, beside the connections' places.
 const COMMANDS: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
+/// How long after a window's end its last request may be answered.
+const MAX_LAG: Duration = Duration::from_secs(30);
 /// Events that are taken from the kernel at once.
 const EVENTS: usize = 256;
 
-/// Sends `rate` requests a second over so many connections until standard input ends. A line `begin` there begins a window, a
-/// line `end` ends it; as soon as everything that was due in it is answered, its latencies are printed
-/// ([`Latencies::quantiles`]). A latency counts from when the request was due, so that a stall counts for all that it held up.
+/// Sends `rate` requests a second over so many connections, or as many as the broker answers if 0, until standard input ends.
+/// A line `begin` there begins a window, a line `end` ends it; as soon as everything that was due in it is answered, its latencies
+/// are printed ([`Latencies::quantiles`]). A latency counts from when the request was due, so that a stall counts for all that it
+/// held up.
 pub(crate) fn pace(
     port: u16,
     partitions: usize,
@@ -30,9 +33,8 @@ pub(crate) fn pace(
     rate: u64,
     connections: usize,
 ) -> anyhow::Result<()> {
-    raise_limit_of_files()?;
     let connections = (0..connections)
-        .map(|number| Connection::open(port, (number % partitions.max(1)) as i32, records))
+        .map(|number| open_accepted(port, (number % partitions.max(1)) as i32, records))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut pacer = Pacer { connections, rate, start: Instant::now(), sent: 0, window: None };
     println!("ready");
@@ -40,9 +42,15 @@ pub(crate) fn pace(
     pacer.run()
 }
 
-fn raise_limit_of_files() -> anyhow::Result<()> {
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    Ok(setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?)
+/// A connection on which a request was answered: of thousands that are opened at once the kernel drops most, and tries again after
+/// a second (`socket.listen.backlog.size`).
+fn open_accepted(port: u16, partition: i32, records: i32) -> anyhow::Result<Connection> {
+    let mut connection = Connection::open(port, partition, records)?;
+    connection.send(1, Instant::now())?;
+    while !connection.is_answered() {
+        connection.receive(|_, _| ())?;
+    }
+    Ok(connection)
 }
 
 struct Pacer {
@@ -71,6 +79,11 @@ impl Pacer {
         epoll.add(commands.get_ref().as_fd(), readable(COMMANDS))?;
         for (number, connection) in (0..).zip(&self.connections) {
             epoll.add(connection.stream().as_fd(), readable(number))?;
+        }
+        if self.rate == 0 {
+            for connection in &mut self.connections {
+                connection.send(WINDOW, Instant::now())?;
+            }
         }
         let mut events = [EpollEvent::empty(); EVENTS];
         loop {
@@ -112,7 +125,7 @@ impl Pacer {
 
     fn send_what_is_due(&mut self) -> anyhow::Result<()> {
         let now = Instant::now();
-        while self.due() <= now {
+        while self.rate > 0 && self.due() <= now {
             let (due, number) = (self.due(), self.sent as usize % self.connections.len().max(1));
             self.connections.get_mut(number).context("no connection")?.send(1, due)?;
             self.sent += 1;
@@ -123,19 +136,19 @@ impl Pacer {
     fn receive(&mut self, number: usize) -> anyhow::Result<()> {
         let connection = self.connections.get_mut(number).context("no such connection")?;
         let window = &mut self.window;
-        connection.receive(|due, latency| {
+        let answered = connection.receive(|due, latency| {
             let Some(window) = window else { return };
             if due >= window.begin && window.end.is_none_or(|end| due < end) {
                 window.latencies.add(latency);
             }
         })?;
-        Ok(())
+        if self.rate == 0 { connection.send(answered, Instant::now()) } else { Ok(()) }
     }
 
     /// Prints a window's latencies once all of them are known.
     fn close_window(&mut self) -> anyhow::Result<()> {
         let Some(end) = self.window.as_ref().and_then(|window| window.end) else { return Ok(()) };
-        ensure!(end.elapsed() < PATIENCE, "the broker says nothing");
+        ensure!(end.elapsed() < MAX_LAG, "the broker does not answer so many requests a second");
         let is_answered =
             |connection: &Connection| connection.oldest_unanswered().is_none_or(|due| due >= end);
         if !self.connections.iter().all(is_answered) {
