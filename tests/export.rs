@@ -230,6 +230,22 @@ fn count_each_request_once(exporting: Exporting, before: &Client, broker: &Broke
     exporting.stop();
 }
 
+/// That one that may cost hardly anything gives up a source within a minute or so, and says so everywhere.
+fn assert_sheds(exporting: Exporting) {
+    let scraped = exporting.await_scrape("a source is given up", |scraped| {
+        sum(scraped, "brokerscope_losses_total", "kind=\"source-shed\"") >= 1.0
+    });
+    assert_eq!(scraped["brokerscope_source_up{purpose=\"cpu-samples\"}"], 0.0);
+    assert_eq!(scraped["brokerscope_max_cost_ratio"], 0.0001);
+    for part in ["process", "programs"] {
+        let cost = sum(&scraped, "brokerscope_cost_ratio", part);
+        assert!(cost > 0.0001 && cost < 10.0, "{part}: {cost}");
+    }
+    let said = exporting.says();
+    assert!(said.contains("cpu-samples is not watched from now on: over --max-cost 0.01 %"), "{said}");
+    exporting.stop();
+}
+
 #[test]
 fn a_real_broker_is_told_of_and_followed_through_a_restart() {
     let Some(_alone) = gate::live("metrics of a real broker, which is restarted") else { return };
@@ -244,6 +260,8 @@ fn a_real_broker_is_told_of_and_followed_through_a_restart() {
     assert_eq!(exporting.get("/healthz").0, 200);
     let produced = "brokerscope_topic_bytes_total";
     let of_topic = format!("topic=\"{TOPIC}\",api=\"PRODUCE\"");
+    let tiny = ["--watch", "full", "--max-cost", "0.01%"];
+    let shedding = Exporting::start(broker.pid, &directory.join("shedding.txt"), &tiny);
     let before = load(&kafka, &broker, &directory.join("before"));
     exporting.await_scrape("records of the topic are seen", |scraped| {
         sum(scraped, produced, &of_topic) > 100_000.0
@@ -277,9 +295,13 @@ fn a_real_broker_is_told_of_and_followed_through_a_restart() {
     assert!(busy > 0.0 && busy <= 1.0, "{busy}");
     assert_eq!(sum(&slow, "brokerscope_source_up", "purpose=\"file-writes\""), 1.0);
 
+    assert_sheds(shedding);
     drop(before);
-    let always_on =
-        Exporting::start(broker.pid, &directory.join("always-on.txt"), &["--slower-than", "65ms"]);
+    let always_on = Exporting::start(
+        broker.pid,
+        &directory.join("always-on.txt"),
+        &["--slower-than", "65ms", "--max-cost", "none"],
+    );
     assert!(always_on.says().contains("--watch always-on by default"), "{}", always_on.says());
     let mut client = Client::connect(&broker);
     for _ in 0..10 {

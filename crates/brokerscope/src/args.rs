@@ -170,6 +170,7 @@ impl Target {
             interface: Some("any".to_owned()),
             ports: Vec::new(),
             always_on: None,
+            max_cost: None,
             message_id: None,
             jvm: jvm.recording(),
             min_lock_wait: Some(MIN_LOCK_WAIT),
@@ -224,6 +225,7 @@ pub(crate) struct Interface {
     interface: Option<String>,
 }
 
+#[cfg(feature = "live")]
 impl Interface {
     /// The interface, or `any`.
     pub(crate) fn name(&self) -> &str {

@@ -1,7 +1,7 @@
 //! What this process takes: processors, memory, BPF programs (proc(5)). Where the kernel does not say, it is not known.
 
-use std::collections::BTreeMap;
 use std::fs;
+#[cfg(feature = "live")]
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -72,65 +72,61 @@ impl OverheadMeter {
 pub(crate) struct OwnProcess {
     start_time_seconds: Option<f64>,
     /// Programs that were ever seen, where they are measured: what one that is gone took stays in the sum.
-    programs: Option<Mutex<BTreeMap<u32, Cost>>>,
+    #[cfg(feature = "live")]
+    programs: Option<Mutex<Programs>>,
 }
 
-/// What a BPF program took since it was loaded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Cost {
-    run_time_ns: u64,
-    runs: u64,
-}
+/// BPF programs by their ids.
+#[cfg(feature = "live")]
+type Programs = std::collections::BTreeMap<u32, probes::overhead::RunTime>;
 
 impl OwnProcess {
-    /// `measured` says whether the kernel measures BPF programs.
-    pub(crate) fn new(measured: bool) -> Self {
-        Self { start_time_seconds: start_time_seconds(&read(STAT)), programs: measured.then(Mutex::default) }
+    pub(crate) fn new() -> Self {
+        Self {
+            start_time_seconds: start_time_seconds(&read(STAT)),
+            #[cfg(feature = "live")]
+            programs: None,
+        }
+    }
+
+    /// With its BPF programs, which the kernel measures.
+    #[cfg(feature = "live")]
+    pub(crate) fn with_programs(self) -> Self {
+        Self { programs: Some(Mutex::default()), ..self }
     }
 
     /// What it took so far.
     pub(crate) fn usage(&self) -> ProcessUsage {
         let status = read(STATUS);
-        let cost = self.programs.as_ref().map(sum);
+        #[cfg(feature = "live")]
+        let programs = self.programs.as_ref().map(sum);
+        #[cfg(not(feature = "live"))]
+        let programs: Option<(f64, u64)> = None;
         ProcessUsage {
             cpu_seconds: cpu_seconds(&read(STAT)),
             resident_bytes: bytes(&status, RESIDENT),
             virtual_bytes: bytes(&status, VIRTUAL),
             open_fds: fs::read_dir("/proc/self/fd").ok().map(|fds| fds.count() as u64),
             start_time_seconds: self.start_time_seconds,
-            bpf_seconds: cost.map(|cost| cost.run_time_ns as f64 / 1e9),
-            bpf_runs: cost.map(|cost| cost.runs),
+            bpf_seconds: programs.map(|(seconds, _)| seconds),
+            bpf_runs: programs.map(|(_, runs)| runs),
+            ..ProcessUsage::default()
         }
     }
 }
 
-/// All programs this process ever had. Programs are descriptors, and the kernel reports each in `fdinfo` without a call of
-/// bpf(2), which would hold programs up and takes a capability.
-fn sum(programs: &Mutex<BTreeMap<u32, Cost>>) -> Cost {
+/// All programs this process ever had: time in them and how often they ran.
+#[cfg(feature = "live")]
+fn sum(programs: &Mutex<Programs>) -> (f64, u64) {
     let mut programs = programs.lock().unwrap_or_else(PoisonError::into_inner);
-    for descriptor in fs::read_dir("/proc/self/fdinfo").into_iter().flatten().flatten() {
-        if let Some((id, cost)) = fs::read_to_string(descriptor.path()).ok().as_deref().and_then(program) {
-            programs.insert(id, cost);
-        }
-    }
-    programs.values().fold(Cost::default(), |sum, cost| Cost {
-        run_time_ns: sum.run_time_ns + cost.run_time_ns,
-        runs: sum.runs + cost.runs,
-    })
-}
-
-/// A program's id and what it took (`bpf_prog_show_fdinfo`, kernel/bpf/syscall.c); none of another descriptor.
-fn program(fdinfo: &str) -> Option<(u32, Cost)> {
-    let field =
-        |name: &str| fdinfo.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
-    field("prog_type:")?;
-    let (run_time_ns, runs) = (field("run_time_ns:")?, field("run_cnt:")?);
-    Some((u32::try_from(field("prog_id:")?).ok()?, Cost { run_time_ns, runs }))
+    programs.extend(probes::overhead::own_programs());
+    let (time, runs) = (programs.values().map(|one| one.run_time_ns), programs.values().map(|one| one.runs));
+    (time.sum::<u64>() as f64 / 1e9, runs.sum())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, OwnProcess, RESIDENT, VIRTUAL, bytes, cpu_seconds, field, program};
+    use super::{OwnProcess, RESIDENT, VIRTUAL, bytes, cpu_seconds, field};
 
     #[test]
     fn names_with_anything_in_them_are_passed_over() {
@@ -148,19 +144,10 @@ mod tests {
         assert_eq!(bytes("", RESIDENT), None);
     }
 
-    #[test]
-    fn programs_are_told_from_other_descriptors() {
-        let fdinfo = "pos:\t0\nflags:\t02000000\nprog_type:\t17\nprog_jited:\t1\nprog_tag:\tab\nmemlock:\t4096\n\
-                      prog_id:\t42\nrun_time_ns:\t1500\nrun_cnt:\t3\nrecursion_misses:\t0\n";
-        assert_eq!(program(fdinfo), Some((42, Cost { run_time_ns: 1_500, runs: 3 })));
-        assert_eq!(program("pos:\t0\nflags:\t0100002\nlink_type:\traw_tracepoint\nprog_id:\t42\n"), None);
-        assert_eq!(program(""), None);
-    }
-
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_has_memory_and_a_start() {
-        let own = OwnProcess::new(false).usage();
+        let own = OwnProcess::new().usage();
         assert!(own.resident_bytes > Some(1 << 20), "{own:?}");
         assert!(own.virtual_bytes >= own.resident_bytes, "{own:?}");
         assert!(own.open_fds >= Some(3) && own.cpu_seconds.is_some(), "{own:?}");

@@ -50,6 +50,16 @@ pub(crate) fn time(text: &str) -> Result<Nanos, String> {
     if ns < 9e15 { Ok(Nanos(ns.round() as i64)) } else { Err(wrong()) }
 }
 
+/// A share in per cent; 0 and `none` are no bound.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    if ["0", "none"].contains(&text.trim()) {
+        return Ok(f64::INFINITY);
+    }
+    let per_cent = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    let share = per_cent.filter(|number| *number > 0.0).map(|number| number / 100.0);
+    share.ok_or_else(|| format!("{text:?} is not a share; write it as 3%, or none"))
+}
+
 /// A number of bytes; without a unit, bytes.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     if let Ok(bytes) = text.trim().parse() {
@@ -115,8 +125,19 @@ fn sum(text: &str, units: &[(&str, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{memory, size, snaplen, speed, time};
+    use super::{memory, share, size, snaplen, speed, time};
     use model::Nanos;
+
+    #[test]
+    fn shares_are_in_per_cent_or_no_bound() {
+        for (text, value) in [("3%", 0.03), (" 0.5 %", 0.005), ("0", f64::INFINITY), ("none", f64::INFINITY)]
+        {
+            assert_eq!(share(text), Ok(value), "{text}");
+        }
+        for text in ["3", "0%", "-1%", "%", "NaN%", ""] {
+            assert!(share(text).unwrap_err().contains("not a share"), "{text}");
+        }
+    }
 
     #[test]
     fn times_are_read_as_people_write_them() {

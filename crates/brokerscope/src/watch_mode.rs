@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::quantity;
+
 #[cfg(feature = "live")]
 pub(crate) use live::{Default, FullFlag};
 
@@ -13,6 +15,10 @@ pub(crate) struct WatchMode {
     /// 11 s after its request.
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     watch: Mode,
+    /// Leave sources off once watching has taken more than this share of the broker's CPU time for a minute (live), one
+    /// after the other: 3%, or none. Without it, 3% where the watch is always-on, and none where it is full.
+    #[arg(long, value_name = "SHARE", value_parser = quantity::share)]
+    max_cost: Option<f64>,
 }
 
 /// How much to watch.
@@ -29,9 +35,10 @@ enum Mode {
 }
 
 impl WatchMode {
-    /// Whether a mode was asked for.
-    pub(crate) fn is_given(self) -> bool {
-        self.watch != Mode::Auto
+    /// A flag that was given.
+    pub(crate) fn given(self) -> Option<&'static str> {
+        let watch = (self.watch != Mode::Auto).then_some("--watch");
+        watch.or(self.max_cost.map(|_| "--max-cost"))
     }
 }
 
@@ -54,7 +61,16 @@ mod live {
         AlwaysOn,
     }
 
+    /// Of the broker's CPU time.
+    const MAX_COST: f64 = 0.03;
+
     impl WatchMode {
+        /// The share of the broker's CPU time above which sources are given up. Who asks for everything pays for it.
+        pub(crate) fn max_cost(self, always_on: Option<Nanos>) -> f64 {
+            let default = if always_on.is_some() { MAX_COST } else { f64::INFINITY };
+            self.max_cost.unwrap_or(default)
+        }
+
         /// What is slow to a watch that is always on; none if everything is to be watched. Says what `auto` chose, where
         /// that depends on something.
         ///
@@ -126,8 +142,23 @@ mod live {
             None
         }
 
-        fn unavailable() -> Option<State> {
-            Some(State::Missing { why: "no BTF".to_owned(), remedy: Some("load it".to_owned()) })
+        fn no_btf() -> State {
+            State::Missing { why: "no BTF".to_owned(), remedy: Some("load it".to_owned()) }
+        }
+
+        fn mode(watch: Mode) -> WatchMode {
+            WatchMode { watch, max_cost: None }
+        }
+
+        #[test]
+        fn what_is_asked_for_is_paid_for() {
+            let always_on = Some(Nanos::from_millis(100));
+            assert_eq!(
+                (mode(Mode::Auto).max_cost(always_on), mode(Mode::Full).max_cost(None)),
+                (0.03, f64::INFINITY)
+            );
+            let half = WatchMode { watch: Mode::Full, max_cost: Some(0.5) };
+            assert_eq!((half.max_cost(None), half.given()), (0.5, Some("--watch")));
         }
 
         #[test]
@@ -137,7 +168,7 @@ mod live {
             assert!(error.is::<analysis::Usage>());
             let said = error.to_string();
             assert!(said.contains("--watch always-on") && said.contains("--interface"), "{said}");
-            let error = demand(None, unavailable).unwrap_err().to_string();
+            let error = demand(None, || Some(no_btf())).unwrap_err().to_string();
             assert_eq!(error, "--watch always-on: no BTF; load it; or use --watch full");
         }
 
@@ -145,7 +176,7 @@ mod live {
         fn auto_is_full_for_a_flag_or_a_kernel_that_takes_it() {
             assert_eq!(why_full(None, available), None);
             assert_eq!(why_full(Some("--interface"), available).unwrap(), "because of --interface");
-            let kernel = why_full(None, unavailable).unwrap();
+            let kernel = why_full(None, || Some(no_btf())).unwrap();
             assert_eq!(kernel, "always-on is not possible: no BTF; load it");
         }
 
@@ -153,13 +184,12 @@ mod live {
         fn a_mode_that_is_full_asks_nothing_of_the_host() {
             let slow = Slow { slower_than: Nanos::from_millis(100) };
             for (watch, default) in [(Mode::Full, Default::AlwaysOn), (Mode::Auto, Default::Full)] {
-                assert_eq!(WatchMode { watch }.choose(default, &[], slow).unwrap(), None);
+                assert_eq!(mode(watch).choose(default, &[], slow).unwrap(), None);
             }
             // Everything would be slow.
             let every = Slow { slower_than: Nanos::ZERO };
-            let auto = WatchMode { watch: Mode::Auto };
-            assert_eq!(auto.choose(Default::AlwaysOn, &[], every).unwrap(), None);
-            let demanded = WatchMode { watch: Mode::AlwaysOn }.choose(Default::Full, &[], every);
+            assert_eq!(mode(Mode::Auto).choose(Default::AlwaysOn, &[], every).unwrap(), None);
+            let demanded = mode(Mode::AlwaysOn).choose(Default::Full, &[], every);
             assert!(demanded.unwrap_err().to_string().contains("--slower-than"));
         }
     }

@@ -105,7 +105,10 @@ impl Reasons {
     fn loss(&mut self, loss: &Loss) {
         if !matches!(
             loss.kind,
-            LossKind::ProbeEventsDropped | LossKind::ProbeMapFull | LossKind::EventsDropped
+            LossKind::ProbeEventsDropped
+                | LossKind::ProbeMapFull
+                | LossKind::EventsDropped
+                | LossKind::SourceShed
         ) {
             return;
         }

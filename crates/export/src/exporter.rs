@@ -33,6 +33,12 @@ pub struct ProcessUsage {
     pub bpf_seconds: Option<f64>,
     /// How often they ran.
     pub bpf_runs: Option<u64>,
+    /// CPU time of its BPF programs in the last minute, as a share of the broker's.
+    pub cost_of_programs: Option<f64>,
+    /// Its own, likewise.
+    pub cost_of_process: Option<f64>,
+    /// The share above which sources are given up.
+    pub max_cost: Option<f64>,
 }
 
 impl ProcessUsage {
@@ -46,9 +52,15 @@ impl ProcessUsage {
             (Metric::ProcessVirtual, count(self.virtual_bytes)),
             (Metric::ProcessFds, count(self.open_fds)),
             (Metric::ProcessStart, self.start_time_seconds),
+            (Metric::MaxCost, self.max_cost),
         ] {
             if let Some(value) = value {
                 registry.set(metric, &[], value);
+            }
+        }
+        for (part, value) in [("programs", self.cost_of_programs), ("process", self.cost_of_process)] {
+            if let Some(value) = value {
+                registry.set(Metric::Cost, &[part], value);
             }
         }
     }
@@ -109,6 +121,11 @@ impl Exporter {
         if let Some(otlp) = &mut self.otlp {
             otlp.flush();
         }
+    }
+
+    /// Says that a purpose is served no longer.
+    pub fn end_source(&mut self, purpose: &str) {
+        self.metrics.registry.set(Metric::SourceUp, &[purpose], 0.0);
     }
 
     /// Whether a broker's process is watched.

@@ -133,6 +133,8 @@ impl Metrics {
             }
             registry.remove(Metric::Duration, model::api_key::name(FETCH));
         }
+        let mode = if about.is_always_on { "always-on" } else { "full" };
+        registry.set(Metric::WatchInfo, &[mode], 1.0);
         for (purpose, seen) in &about.plan {
             registry.set(Metric::SourceUp, &[purpose], f64::from(u8::from(*seen)));
         }

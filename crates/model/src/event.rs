@@ -179,5 +179,7 @@ named! {
         /// Requests in no count of an always-on watch; of a connection that is older than the watch or encrypted, its reads. No
         /// verdict on another request depends on them.
         RequestsUncounted = "requests-uncounted",
+        /// Seconds for which a source was off because watching had cost more than `--max-cost`.
+        SourceShed = "source-shed",
     }
 }

@@ -1,5 +1,7 @@
 //! What the BPF programs cost, by the kernel's own count. Does not say what that means for the broker.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{Object, ProgramImpl, libbpf_sys};
@@ -37,6 +39,31 @@ pub(crate) fn skipped(object: &Object) -> u64 {
     costs(object).iter().map(|cost| cost.skipped).sum()
 }
 
+/// What one of this process's programs took since it was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunTime {
+    /// Time spent in it, nanoseconds, while BPF statistics were on.
+    pub run_time_ns: u64,
+    /// How often it ran meanwhile.
+    pub runs: u64,
+}
+
+/// The programs of this process by their ids. They are descriptors, and the kernel reports each in `fdinfo` without a call of
+/// bpf(2), which would hold programs up and takes a capability.
+pub fn own_programs() -> BTreeMap<u32, RunTime> {
+    let descriptors = fs::read_dir("/proc/self/fdinfo").into_iter().flatten().flatten();
+    descriptors.filter_map(|descriptor| program(&fs::read_to_string(descriptor.path()).ok()?)).collect()
+}
+
+/// A program's id and what it took (`bpf_prog_show_fdinfo`, kernel/bpf/syscall.c); none of another descriptor.
+fn program(fdinfo: &str) -> Option<(u32, RunTime)> {
+    let field =
+        |name: &str| fdinfo.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    field("prog_type:")?;
+    let (run_time_ns, runs) = (field("run_time_ns:")?, field("run_cnt:")?);
+    Some((u32::try_from(field("prog_id:")?).ok()?, RunTime { run_time_ns, runs }))
+}
+
 fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = size_of_val(&info) as u32;
@@ -54,4 +81,18 @@ pub fn count_run_time() -> Option<OwnedFd> {
     let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
     // SAFETY: the kernel has just returned this descriptor and nobody else has it.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RunTime, program};
+
+    #[test]
+    fn programs_are_told_from_other_descriptors() {
+        let fdinfo = "pos:\t0\nflags:\t02000000\nprog_type:\t17\nprog_jited:\t1\nprog_tag:\tab\nmemlock:\t4096\n\
+                      prog_id:\t42\nrun_time_ns:\t1500\nrun_cnt:\t3\nrecursion_misses:\t0\n";
+        assert_eq!(program(fdinfo), Some((42, RunTime { run_time_ns: 1_500, runs: 3 })));
+        assert_eq!(program("pos:\t0\nflags:\t0100002\nlink_type:\traw_tracepoint\nprog_id:\t42\n"), None);
+        assert_eq!(program(""), None);
+    }
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use probes::Facts;
 use probes::always_on::{Hook, MAX_CHANGE_NS, Options, Plan, Purpose as Hooks, Session, SlowRequest};
 
+use crate::cost::Part;
 use crate::devices::Devices;
 use crate::escalation::{Handover, Mode};
 use crate::mounts::Mounts;
@@ -53,6 +54,8 @@ pub(crate) struct AlwaysOnSource {
     session: Option<BrokerSession>,
     /// Records that were overwritten before they were read.
     overwritten: u64,
+    /// Seconds without waits, which were given up.
+    without_waits: u64,
 }
 
 /// The programs on one process.
@@ -113,7 +116,16 @@ impl AlwaysOnSource {
         let session = BrokerSession::attach(pid, log_dirs, &plan, &options, (threads, handover))?;
         let plan = session.session.plan().clone();
         let (threads, handover) = (threads.clone(), Arc::clone(handover));
-        Ok(Self { plan, options, threads, handover, session: Some(session), overwritten: 0 })
+        let session = Some(session);
+        Ok(Self { plan, options, threads, handover, session, overwritten: 0, without_waits: 0 })
+    }
+
+    /// Takes the programs on waits off, those of a restarted broker too.
+    fn shed_waits(&mut self, why: &str) {
+        if let Some(session) = self.session.as_mut().filter(|one| one.session.plan().uses(Hooks::Waits)) {
+            session.session.detach(Hooks::Waits, why);
+            self.plan = session.session.plan().clone();
+        }
     }
 
     /// What is attached.
@@ -237,6 +249,11 @@ impl Source for AlwaysOnSource {
 
     /// Follows the broker to its process of the moment. Another one's programs count from 0.
     fn check(&mut self, feed: &Feed) -> Result<bool, probes::Error> {
+        if feed.costs.is_shed(Part::Waits) {
+            self.shed_waits(&feed.costs.why_shed());
+            // The probes of an escalation see waits.
+            self.without_waits += u64::from(!feed.costs.is_escalated());
+        }
         let broker = feed.current.get();
         let pid = broker.as_ref().map(|broker| broker.pid);
         if pid == self.session.as_ref().map(|session| session.pid) {
@@ -265,6 +282,7 @@ impl Source for AlwaysOnSource {
             (dropped, "records were overwritten before they were read", self.overwritten),
             (dropped, "more slow requests than are reported", unreported),
             (dropped, "the kernel skipped an always-on program", lost.skipped),
+            (LossKind::SourceShed, "waits are not watched: they cost too much", self.without_waits),
             (LossKind::ProbeMapFull, "calls on connections that had no memory", lost.without_connection),
             (
                 undecodable,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use model::{LossKind, Pid};
 use probes::profile::Sampler;
 
+use crate::cost::Part;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
 
@@ -25,6 +26,7 @@ impl Source for CpuSampleSource {
     const NAME: &'static str = "samples";
     const PACE: Pace = Pace::Every(Duration::from_secs(1));
     const SCHED_BATCH: bool = false;
+    const PART: Option<Part> = Some(Part::CpuSamples);
 
     fn is_up(&self) -> bool {
         self.sampler.is_some()

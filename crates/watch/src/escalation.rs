@@ -94,6 +94,7 @@ impl EscalationSource {
         let probes = self.attach_probes(&broker, feed);
         let packets = self.capture_packets(&broker, feed);
         if probes.is_some() || packets.is_some() {
+            feed.costs.set_escalated(true);
             self.running = Some(FullSources { packets, probes });
             announce(&broker, BrokerState::Escalated, feed);
         } else {
@@ -143,6 +144,7 @@ impl EscalationSource {
         self.trouble.extend(ended.map(|error| format!("the capture ended early: {error}")));
         let ended = probes.map(join).and_then(|summary| summary.kernel);
         self.trouble.extend(ended.map(|error| format!("the probes ended early: {error}")));
+        feed.costs.set_escalated(false);
         if let Some(broker) = &self.broker {
             announce(broker, BrokerState::AlwaysOn, feed);
         }

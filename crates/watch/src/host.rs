@@ -24,6 +24,7 @@ use std::time::Duration;
 use model::{Event, HostScope, Nanos, TcpEvent, TcpEventKind};
 use probes::Slice;
 
+use crate::cost::Part;
 use crate::source::{BrokerProcess, Feed, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
 use cgroup::Cgroup;
@@ -58,6 +59,7 @@ impl Source for HostSource {
 
     const NAME: &'static str = "host";
     const PACE: Pace = Pace::Every(Duration::from_secs(1));
+    const PART: Option<Part> = Some(Part::Host);
 
     fn drop_capabilities() {
         cgroup::see_all();

@@ -9,6 +9,7 @@ use model::{BatchHead, BlockIo, ClockOffset, Direction, Event, FileKind, FileOp,
 use probes::Probes;
 use probes::event::PathArguments;
 
+use crate::cost::Part;
 use crate::devices::Devices;
 use crate::escalation::Share;
 use crate::files::{Files, GivenFile};
@@ -38,6 +39,7 @@ impl Source for KernelSource {
     /// How late losses are counted and a stop is noticed where only rare events are watched. Otherwise the probes wait for
     /// a fifth of it: a reader that wakes seldom finds more to do at once, and each time takes less of it.
     const PACE: Pace = Pace::Blocking(Duration::from_secs(1));
+    const PART: Option<Part> = Some(Part::Probes);
 
     fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), probes::Error> {
         let mut batch = Batch::of(&feed.sender);

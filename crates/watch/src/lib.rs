@@ -12,6 +12,7 @@
 pub mod admin;
 mod always_on;
 mod clock;
+mod cost;
 mod cpu_samples;
 mod devices;
 mod escalation;
@@ -39,6 +40,7 @@ mod thread_names;
 mod watch;
 
 pub use clock::now;
+pub use cost::{Cost, Costs};
 pub use flight::{Flight, FlightRecorder, Margins};
 pub use host::read_host_facts;
 pub use idle::{NotIdle, set_cgroup_idle};

@@ -37,6 +37,11 @@ pub(crate) fn keep_setuid_capabilities() -> rustix::io::Result<()> {
     keep_only(KEPT | CapabilitySet::SETUID | CapabilitySet::SETGID)
 }
 
+/// Gives away all but what it takes to have the kernel measure BPF programs.
+pub(crate) fn keep_measuring_capability() -> rustix::io::Result<()> {
+    keep_only(CapabilitySet::SYS_ADMIN)
+}
+
 fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     // Needs another capability, and matters no more where no program can gain any.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use capture::Counters;
 use model::{ClockOffset, Event, Loss, LossKind, Nanos, Pid};
 
+use crate::cost::{Costs, Part};
 use crate::queue::{Sender, lock};
 
 /// How often a source looks whether the broker is still the same process, and what it has lost.
@@ -32,6 +33,9 @@ pub(crate) trait Source: Send + 'static {
     fn pace(&self) -> Pace {
         Self::PACE
     }
+
+    /// What is given up with the whole source where watching costs too much; none if it always runs.
+    const PART: Option<Part> = None;
 
     /// Does what takes a capability that this source drops then, in its own thread.
     fn prepare(&mut self) {}
@@ -119,12 +123,17 @@ pub(crate) struct Feed {
     pub(crate) clock: ClockOffset,
     pub(crate) current: CurrentBroker,
     pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) costs: Costs,
 }
 
 impl Feed {
     /// For a source that ends before the others.
     pub(crate) fn with_own_stop(&self) -> Self {
         Self { stop: Arc::default(), ..self.clone() }
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     /// The time on the recording's clock.
@@ -215,14 +224,32 @@ fn thread(name: &str) -> std::thread::Builder {
 fn run<S: Source>(mut source: S, feed: &Feed) -> WatchSummary {
     source.start(feed);
     let ended = poll_until_stopped(&mut source, feed);
-    source.summarize(ended)
+    let ended_at = feed.now();
+    // To take programs off takes seconds.
+    let summary = source.summarize(ended);
+    if S::PART.is_some_and(|part| feed.costs.is_shed(part)) {
+        report_shed(S::NAME, ended_at, feed);
+    }
+    summary
+}
+
+/// Reports each second without a source that was given up as a loss, so that no verdict that can depend on it is exact.
+fn report_shed(source: &str, mut start: Nanos, feed: &Feed) {
+    let detail = format!("the source {source} is off: {}", feed.costs.why_shed());
+    while !feed.is_stopped() {
+        std::thread::park_timeout(CHECK_INTERVAL);
+        let end = feed.now();
+        let kind = LossKind::SourceShed;
+        feed.sender.send(Event::Loss(Loss { start, end, kind, count: 1, detail: detail.as_str().into() }));
+        start = end;
+    }
 }
 
 fn poll_until_stopped<S: Source>(source: &mut S, feed: &Feed) -> Result<(), S::Error> {
     let mut losses = Losses::default();
     let (mut next_poll, mut next_check) = (Instant::now(), Instant::now() + CHECK_INTERVAL);
     loop {
-        let stopping = feed.stop.load(Ordering::Relaxed);
+        let stopping = feed.is_stopped() || S::PART.is_some_and(|part| feed.costs.is_shed(part));
         if let (Pace::Every(interval), false) = (source.pace(), stopping) {
             let wait = next_poll.saturating_duration_since(Instant::now());
             if !wait.is_zero() {
@@ -283,7 +310,7 @@ impl Losses {
 mod tests {
     use std::convert::Infallible;
 
-    use super::{Duration, Feed, LossCount, Pace, Running, Source, WatchSummary};
+    use super::{Arc, Costs, Duration, Feed, Instant, LossCount, Pace, Part, Running, Source, WatchSummary};
     use crate::queue::queue;
     use model::{ClockOffset, Event, LossKind};
 
@@ -298,6 +325,7 @@ mod tests {
         type Error = Infallible;
         const NAME: &'static str = "leaky";
         const PACE: Pace = Pace::Every(Duration::from_secs(3_600));
+        const PART: Option<Part> = Some(Part::Host);
 
         fn poll(&mut self, _: &Feed, _: Duration) -> Result<(), Infallible> {
             self.lost += 1;
@@ -327,11 +355,40 @@ mod tests {
     }
 
     #[test]
+    fn a_source_that_is_given_up_is_a_loss_until_the_watch_ends() {
+        let (sender, queue) = queue(16);
+        let (clock, current, stop) =
+            (ClockOffset::from_ns(0), super::CurrentBroker::default(), Arc::default());
+        let feed = Feed { sender, clock, current, stop, costs: Costs::default() };
+        let running = Running::start(Leaky::default(), &feed).unwrap();
+        feed.costs.offer(Part::Host, &["leaks"]);
+        feed.costs.shed_next("it costs too much".to_owned());
+        running.thread.thread().unpark();
+        let end = Instant::now() + Duration::from_secs(20);
+        let loss = std::iter::from_fn(|| queue.next(end - Instant::now()).ok().flatten()).find_map(|event| {
+            match event {
+                Event::Loss(loss) if loss.kind == LossKind::SourceShed => Some(loss),
+                _ => None,
+            }
+        });
+        let loss = loss.unwrap();
+        assert_eq!((loss.count, &*loss.detail), (1, "the source leaky is off: it costs too much"));
+        assert!(loss.end > loss.start);
+        running.stop();
+        assert_eq!(running.join().trouble, ["Ok(())"]);
+    }
+
+    #[test]
     fn a_source_that_is_told_to_stop_delivers_the_rest_and_its_losses() {
         let (sender, queue) = queue(16);
         let clock = ClockOffset::from_ns(0);
-        let feed =
-            Feed { sender, clock, current: super::CurrentBroker::default(), stop: std::sync::Arc::default() };
+        let feed = Feed {
+            sender,
+            clock,
+            current: super::CurrentBroker::default(),
+            stop: Arc::default(),
+            costs: Costs::default(),
+        };
         let running = Running::start(Leaky::default(), &feed).unwrap();
         running.stop();
         assert_eq!(running.join().trouble, ["Ok(())"]);

@@ -15,6 +15,7 @@ use probes::profile::Sampler;
 use probes::{Facts, Plan};
 
 use crate::always_on::{self, AlwaysOnSource};
+use crate::cost::{CostSource, Costs, Part};
 use crate::cpu_samples::CpuSampleSource;
 use crate::escalation::{Capture, EscalationSource, Handover, Mode, Share};
 use crate::host::HostSource;
@@ -75,6 +76,8 @@ pub struct Options {
     pub jfr: Jfr,
     /// How much memory the buffers take.
     pub memory: Memory,
+    /// The share of the broker's CPU time above which sources are given up; infinity gives up none, and none measures nothing.
+    pub max_cost: Option<f64>,
 }
 
 /// What is slow to a watch that is always on.
@@ -134,6 +137,8 @@ pub struct Watch {
     pauses: PauseMerger,
     has_packets: bool,
     sees_files: bool,
+    /// What the probes are for.
+    probed: Vec<String>,
 }
 
 impl Watch {
@@ -144,7 +149,13 @@ impl Watch {
         let clock = ClockOffset::at(started);
         let mut watch = Self {
             queue,
-            feed: Feed { sender, clock, current: CurrentBroker::default(), stop: Arc::default() },
+            feed: Feed {
+                sender,
+                clock,
+                current: CurrentBroker::default(),
+                stop: Arc::default(),
+                costs: Costs::default(),
+            },
             started,
             plan: Vec::new(),
             sources: Vec::new(),
@@ -155,6 +166,7 @@ impl Watch {
             has_packets: false,
             sees_files: false,
             escalation: None,
+            probed: Vec::new(),
         };
         let handover = Arc::<Handover>::default();
         watch.start_jvm(options);
@@ -162,6 +174,7 @@ impl Watch {
         if options.host && watch.run(HOST, HostSource::new(watch.threads.reader())) {
             watch.active(HOST, "/proc, /sys, cgroup files, once a second".to_owned());
             watch.active(ACCEPT_QUEUE, "/proc/PID/net/netstat, once a second".to_owned());
+            watch.feed.costs.offer(Part::Host, &[HOST, ACCEPT_QUEUE]);
         }
         watch.start_partitions(options);
         match &options.always_on {
@@ -171,7 +184,16 @@ impl Watch {
                 watch.start_escalation(options, &handover);
             }
         }
+        if let Some(max) = options.max_cost {
+            watch.feed.costs.offer(Part::Probes, &watch.probed);
+            watch.run("cost", CostSource::new(max));
+        }
         watch
+    }
+
+    /// What it costs, and what was given up for that.
+    pub fn costs(&self) -> Costs {
+        self.feed.costs.clone()
     }
 
     /// What is seen and what is not.
@@ -304,6 +326,7 @@ impl Watch {
         });
         if let (Some(plan), Some(_)) = (&attacher.plan, &probes) {
             self.plan.extend(plan.hooks.iter().map(purpose));
+            self.probed.extend(plan.used().map(|hook| hook.purpose.as_str().to_owned()));
             self.sees_files = true;
             if let Some(why) = crate::io_uring::warning(options.pid) {
                 self.add(IO_URING, Outcome::Missing(why));
@@ -331,6 +354,7 @@ impl Watch {
         let threads = self.threads.reader();
         if self.run(CPU, CpuSampleSource { hz, threads, pid, sampler, failed_polls: 0 }) {
             self.active(CPU, format!("perf samples of the CPU clock at {hz} Hz, bpf_get_stack"));
+            self.feed.costs.offer(Part::CpuSamples, &[CPU]);
         }
     }
 
@@ -400,6 +424,8 @@ impl Watch {
         if self.has_packets {
             self.plan.retain(|purpose| seen.iter().all(|seen| seen.purpose != purpose.purpose));
             self.plan.extend(seen);
+            let waits = [probes::Purpose::OffCpu, probes::Purpose::KernelStacks].map(probes::Purpose::as_str);
+            self.feed.costs.offer(Part::Waits, &waits);
         }
     }
 

@@ -42,6 +42,7 @@ fn a_devices_figures_are_those_of_its_load() {
         named_dirs: None,
         packets: None,
         always_on: None,
+        max_cost: None,
         kernel: false,
         host: true,
         jvm: false,

@@ -39,6 +39,21 @@ pub fn of_watch(plan: &[watch::Purpose]) -> Vec<(String, String)> {
     plan.iter().map(line).collect()
 }
 
+/// Reports what was given up because watching cost too much, and has the plan miss it. `known` counts what the plan misses
+/// already. Whether there was anything new.
+#[cfg(feature = "live")]
+pub fn note_shed(plan: &mut Plan, costs: &watch::Costs, known: &mut usize) -> bool {
+    let shed = costs.shed_after(*known);
+    for (purpose, outcome) in of_watch(&shed) {
+        tracing::warn!("{purpose} is not watched from now on: {}", outcome.trim_start_matches(MISSING));
+        for (_, now) in plan.iter_mut().filter(|(of, _)| *of == purpose) {
+            now.clone_from(&outcome);
+        }
+    }
+    *known += shed.len();
+    !shed.is_empty()
+}
+
 /// Whether each thing was seen.
 pub fn seen(plan: &Plan) -> impl Iterator<Item = (&String, bool)> {
     plan.iter().map(|(what, outcome)| (what, outcome.starts_with(SEEN)))

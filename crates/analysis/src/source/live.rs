@@ -37,6 +37,8 @@ pub struct LiveOptions {
     pub ports: Vec<u16>,
     /// What is slow, where the watch is to cost so little that it can stay on; none for all that can be seen.
     pub always_on: Option<Nanos>,
+    /// The share of the broker's CPU time above which sources are given up; infinity gives up none, and none does not measure it.
+    pub max_cost: Option<f64>,
     /// The record header that is a message's id.
     pub message_id: Option<String>,
     /// When to have the JVM record its lock waits; none asks the JVM nothing.
@@ -101,6 +103,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         jvm: options.jvm.is_some(),
         jfr: options.flight_recorder(),
         memory: options.memory,
+        max_cost: options.max_cost,
     });
     if !watch.sees_anything() {
         let missing = plan::missing(&plan::of_watch(watch.plan()));
@@ -191,6 +194,10 @@ pub struct Live {
     /// What is seen and what is not.
     plan: Vec<(String, String)>,
     options: LiveOptions,
+    /// What watching costs.
+    pub costs: watch::Costs,
+    /// Purposes that were given up and are in the plan as such.
+    shed: usize,
     sees_files: bool,
     /// When to end; none where [`Live::end`] says so.
     stop: Option<Stop>,
@@ -223,6 +230,8 @@ impl Live {
         }
         Ok(Self {
             plan: plan::of_watch(watch.plan()),
+            costs: watch.costs(),
+            shed: 0,
             sees_files: watch.sees_files(),
             state: State::Watching(Box::new(watch)),
             broker,
@@ -296,7 +305,9 @@ impl EventSource for Live {
                 let event = if self.burst < MAX_BURST { watch.next(wait) } else { None };
                 let Some(event) = event else {
                     let drained = std::mem::take(&mut self.burst) < MAX_BURST;
-                    return Step::Pause(Pause { now: now(watch), drained });
+                    let pause = Pause { now: now(watch), drained };
+                    plan::note_shed(&mut self.plan, &self.costs, &mut self.shed);
+                    return Step::Pause(pause);
                 };
                 self.burst += 1;
                 Some(event)
@@ -364,6 +375,7 @@ mod tests {
                 interface: None,
                 ports: Vec::new(),
                 always_on: always_on.map(Nanos::from_millis),
+                max_cost: None,
                 message_id: None,
                 jvm,
                 min_lock_wait: None,

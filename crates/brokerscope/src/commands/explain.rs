@@ -113,8 +113,8 @@ impl Run for Explain {
             }
             return self.run_live(interface);
         }
-        if self.mode.is_given() {
-            return usage("--watch is for live input; a recording is explained as it was made");
+        if let Some(flag) = self.mode.given() {
+            return usage(format!("{flag} is for live input; a recording is explained as it was made"));
         }
         if self.length.duration.is_some() && !self.follow {
             return usage("--for is for live input and --follow; a recording is read to its end");
@@ -170,6 +170,7 @@ impl Explain {
         let always_on = self.mode.choose(Default::Full, &self.only_full(interface), self.scope.slow)?;
         let wait = if always_on.is_some() { ALWAYS_ON_WAIT } else { options.wait };
         let options = LiveOptions { interface: Some(interface.to_owned()), always_on, wait, ..options };
+        let options = LiveOptions { max_cost: Some(self.mode.max_cost(always_on)), ..options };
         let mut live = Live::start(options, Some(stop), self.length.duration)?;
         let pid = live.broker.pid;
         tracing::info!(

@@ -11,14 +11,13 @@ use anyhow::Context as _;
 use clap::Args;
 use diagnose::Config;
 use export::otlp::{self, Otlp};
-use export::{BrokerInfo, Classifiers, Exporter, MetricsService, Server};
+use export::{BrokerInfo, Classifiers, Exporter, MetricsService, ProcessUsage, Server};
 use model::FileKind;
 
 use super::Run;
 use crate::args::{Flags, From, Service, Speed};
 use crate::failure::usage;
 use crate::output;
-use crate::own_process::OwnProcess;
 use crate::watch_mode::WatchMode;
 
 /// Memory that is not for events: code, the kernel's symbols, pieces of streams, or of a recording that is read ahead.
@@ -114,8 +113,8 @@ impl Run for Export {
             );
         }
         if let Some(directory) = &self.from.from {
-            if self.mode.is_given() {
-                return usage("--watch is for live input; a recording is exported as it was made");
+            if let Some(flag) = self.mode.given() {
+                return usage(format!("{flag} is for live input; a recording is exported as it was made"));
             }
             return replay::run(self, directory, server);
         }
@@ -182,10 +181,13 @@ fn kind_of(path: &str) -> FileKind {
     broker::path::classify(path).0
 }
 
-/// Begins to answer, and says where. `measured` says whether the kernel measures BPF programs.
-fn serve(server: Server, exporter: Exporter, measured: bool) -> anyhow::Result<Arc<MetricsService>> {
-    let own = OwnProcess::new(measured);
-    let service = Arc::new(MetricsService::new(exporter, Box::new(move || own.usage())));
+/// Begins to answer, and says where. `usage` reads what this process takes.
+fn serve(
+    server: Server,
+    exporter: Exporter,
+    usage: impl Fn() -> ProcessUsage + Send + Sync + 'static,
+) -> anyhow::Result<Arc<MetricsService>> {
+    let service = Arc::new(MetricsService::new(exporter, Box::new(usage)));
     let (address, shared) = (server.address, Arc::clone(&service));
     let answer = move || {
         drop_capabilities();
@@ -203,10 +205,13 @@ fn serve(server: Server, exporter: Exporter, measured: bool) -> anyhow::Result<A
 mod live {
     use analysis::source::{self, Live, LiveOptions, Pause};
     use analysis::{EventSource as _, Step, Stop};
-    use watch::Slice;
+    use watch::{Costs, Slice};
 
-    use super::{Export, Exporter, MetricsService, Server, StdDuration, finish_traces, replay, serve};
+    use super::{
+        Export, Exporter, MetricsService, ProcessUsage, Server, StdDuration, finish_traces, replay, serve,
+    };
     use crate::commands::record::manifest;
+    use crate::own_process::OwnProcess;
     use crate::watch_mode::Default;
 
     /// Between two bursts: to be woken for every batch costs more, and nobody asks more often than that.
@@ -229,7 +234,13 @@ mod live {
         let topics = ("--top-topics", args.top_topics.is_some_and(|count| count > 0));
         let only_full = [interface, message_id, topics];
         let always_on = args.mode.choose(Default::AlwaysOn, &only_full, args.service.scope.slow)?;
-        let options = LiveOptions { wait: StdDuration::ZERO, always_on, ..args.service.live_options() };
+        let max_cost = args.mode.max_cost(always_on);
+        let options = LiveOptions {
+            wait: StdDuration::ZERO,
+            always_on,
+            max_cost: Some(max_cost),
+            ..args.service.live_options()
+        };
         let mut live = Live::start(options, Some(stop), args.service.length.duration)?;
         if args.measure_probes && measuring.is_none() {
             tracing::warn!(
@@ -238,7 +249,12 @@ mod live {
         }
         let info = replay::info(&manifest::of_live(&live.broker, live.plan()));
         let exporter = args.exporter(live.config(args.service.scope.slow.slower_than), info)?;
-        let service = serve(server, exporter, measuring.is_some())?;
+        let own = OwnProcess::new();
+        let own = if measuring.is_some() { own.with_programs() } else { own };
+        let (costs, mut shed) = (live.costs.clone(), 0);
+        let max_cost = Some(max_cost).filter(|max| max.is_finite());
+        let usage = move || ProcessUsage { max_cost, ..with_cost(own.usage(), &costs) };
+        let service = serve(server, exporter, usage)?;
         let pid = live.broker.pid;
         tracing::info!("exporting metrics of broker {pid}{}", args.service.length.until());
         // Where the kernel does not let it, it does as much.
@@ -253,6 +269,10 @@ mod live {
                 Step::Pause(pause) => {
                     bursts = if pause.drained { 0 } else { bursts + 1 };
                     take(&service, &mut burst, pause, bursts > MAX_PACED_BURSTS);
+                    for purpose in live.costs.shed_after(shed) {
+                        service.feed(|exporter| exporter.end_source(&purpose.purpose));
+                        shed += 1;
+                    }
                     if pause.drained {
                         std::thread::sleep(rest);
                     }
@@ -264,6 +284,12 @@ mod live {
         finish_traces(&service);
         live.gaps(args.service.scope.slow.slower_than).notes.iter().for_each(|note| tracing::warn!("{note}"));
         Ok(())
+    }
+
+    fn with_cost(usage: ProcessUsage, costs: &Costs) -> ProcessUsage {
+        let cost = costs.cost();
+        let cost_of_programs = cost.and_then(|cost| cost.programs);
+        ProcessUsage { cost_of_programs, cost_of_process: cost.map(|cost| cost.process), ..usage }
     }
 
     /// Takes the events of a burst, and rests after each [`Slice`] unless the queue fills up. A scrape waits for some of them.

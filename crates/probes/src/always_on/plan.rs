@@ -143,6 +143,14 @@ impl Plan {
         Self::choose(&facts)
     }
 
+    /// What remains where a purpose is given up.
+    pub(super) fn without_purpose(mut self, purpose: Purpose, why: &str) -> Self {
+        for hook in self.hooks.iter_mut().filter(|hook| hook.purpose == purpose) {
+            hook.state = missing(why, None);
+        }
+        self
+    }
+
     /// Why the mode is not available: none where it is.
     pub fn unavailable(&self) -> Option<&State> {
         let requests = self.hooks.iter().find(|hook| hook.purpose == Purpose::Requests);

@@ -9,7 +9,7 @@ use libbpf_rs::{Link, Object};
 
 use super::histogram::{self, Histogram};
 use super::memory::{Mapping, bytes_of, copy_stamped};
-use super::plan::Plan;
+use super::plan::{Plan, Purpose};
 use super::record::{self, Connection, Record, SlowRequest};
 use super::ring::{self, Interval};
 use crate::bpf::always_on::{OBJECT, types};
@@ -124,7 +124,7 @@ struct Memory {
 /// Attached always-on programs.
 pub struct Session {
     // Dropped in this order: no more records, then the buffer, then the maps.
-    _links: Vec<Link>,
+    links: Vec<(&'static str, Link)>,
     ring: bpf::Ring,
     memory: Memory,
     object: Object,
@@ -175,9 +175,10 @@ impl Session {
         };
         let ring = bpf::Ring::new(&object, map_name!(always_on.ring))?;
         set_threshold(&object, options.threshold);
-        let links = plan.programs().map(|name| attach(&object, name)).collect::<Result<_, _>>()?;
+        let links =
+            plan.programs().map(|name| Ok((name, attach(&object, name)?))).collect::<Result<_, Error>>()?;
         Ok(Self {
-            _links: links,
+            links,
             ring,
             memory,
             object,
@@ -193,6 +194,13 @@ impl Session {
     /// What was attached: the plan less what the kernel refused.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Takes off the programs of a purpose, for as long as the session lasts.
+    pub fn detach(&mut self, purpose: Purpose, why: &str) {
+        self.plan = self.plan.clone().without_purpose(purpose, why);
+        let plan = &self.plan;
+        self.links.retain(|(program, _)| plan.programs().any(|used| used == *program));
     }
 
     /// From now on a request that takes as long or longer is slow.

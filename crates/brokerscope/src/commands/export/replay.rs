@@ -15,6 +15,7 @@ use recording::Manifest;
 use super::{Export, finish_traces, serve};
 use crate::failure::usage;
 use crate::output;
+use crate::own_process::OwnProcess;
 
 /// Events taken at once: a scrape meanwhile waits for them.
 const MAX_BURST: usize = 1_000;
@@ -32,7 +33,10 @@ pub(super) fn run(args: &Export, directory: &Path, server: Server) -> anyhow::Re
     };
     let info = info(recording.manifest());
     let exporter = args.exporter(source.config(args.service.scope.slow.slower_than), info)?;
-    let service = serve(server, exporter, false)?;
+    let service = {
+        let own = OwnProcess::new();
+        serve(server, exporter, move || own.usage())?
+    };
     service.set_ready(Err(READING.to_owned()));
     let pace = args.speed.speed.map(Pace::new);
     let mut replay = Replay { service: &service, stop: &stop, pace, burst: Vec::new() };

@@ -44,6 +44,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
         &broker,
         &LiveOptions {
             always_on,
+            max_cost: Some(args.mode.max_cost(always_on)),
             min_lock_wait: Some(args.lock_waits),
             cpu_samples_hz: args.cpu_samples.unwrap_or(CPU_SAMPLES_HZ),
             ..args.service.live_options()
@@ -69,7 +70,9 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let intake = Intake::new(rows.clone(), flight, slow_from(args));
     watch.set_sink(Box::new(intake.clone()));
     let (updated, tls) = (Instant::now(), TlsTotals::default());
-    let mut recorder = Recorder { writer, rows, manifest, intake, updated, tls, failed: false };
+    let costs = watch.costs();
+    let mut recorder =
+        Recorder { costs, shed: 0, writer, rows, manifest, intake, updated, tls, failed: false };
     // Where the kernel does not let it, it does as much.
     let _ = watch::set_sched_batch();
     let pause = if always_on.is_some() { ALWAYS_ON_PAUSE } else { PAUSE };
@@ -114,6 +117,9 @@ struct Recorder {
     updated: Instant,
     /// What passed as TLS.
     tls: TlsTotals,
+    costs: watch::Costs,
+    /// Purposes that were given up and are in the manifest as such.
+    shed: usize,
     failed: bool,
 }
 
@@ -127,7 +133,8 @@ impl Recorder {
         for traffic in self.intake.tls() {
             source::announce_tls(&mut self.tls, &traffic);
         }
-        if self.updated.elapsed() >= UPDATE_INTERVAL {
+        let has_shed = plan::note_shed(&mut self.manifest.plan, &self.costs, &mut self.shed);
+        if has_shed || self.updated.elapsed() >= UPDATE_INTERVAL {
             self.updated = Instant::now();
             self.update();
         }

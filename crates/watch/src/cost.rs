@@ -1,0 +1,343 @@
+//! What watching costs the broker, and what is given up where that is too much: programs and this process, by the minute, as a
+//! share of the broker's CPU time. Attaches nothing, and takes nothing off: each source looks whether it is shed.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use model::Pid;
+use probes::overhead;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::plan::{Outcome, Purpose};
+use crate::queue::lock;
+use crate::source::{Feed, Pace, Source, WatchSummary};
+
+/// Between two readings.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// In each of them programs are measured for so long: to measure takes about 60 ns a run, so all the time would cost more than
+/// what is measured.
+const SAMPLE: Duration = Duration::from_millis(250);
+/// What is decided on. Nothing is given up before so much time has passed, since the last time too.
+const WINDOW: Duration = Duration::from_secs(60);
+/// Of one CPU. Less is never too much: a large share of a broker that does nothing is nothing.
+const MIN_CPUS: f64 = 0.01;
+/// `USER_HZ` of every architecture that Linux 5 runs on but Alpha (`include/asm-generic/param.h`).
+const TICKS_A_SECOND: f64 = 100.0;
+
+/// What can be given up, in the order in which it is: first what explains least for what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    /// Samples of what runs on the CPU.
+    CpuSamples,
+    /// Times off the CPU, of a watch that is always on.
+    Waits,
+    /// Samples of the host.
+    Host,
+    /// All hooks of the full watch; of one that is always on, those on rare events. What then is left are requests.
+    Probes,
+}
+
+/// What watching costs, as shares of the broker's CPU time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// BPF programs, mostly in the broker's own threads; none where the kernel does not let them be measured.
+    pub programs: Option<f64>,
+    /// This process.
+    pub process: f64,
+}
+
+/// The cost of a watch, and what was given up for it. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Costs(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    cost: Option<Cost>,
+    /// What runs and can be given up, with its purposes.
+    offered: Vec<(Part, Vec<String>)>,
+    shed: Vec<Part>,
+    /// The purposes of what was given up, in that order.
+    missing: Vec<Purpose>,
+    why: String,
+    /// More is watched for a few minutes, which the limit is not for.
+    is_escalated: bool,
+}
+
+impl Costs {
+    /// The cost in the last minute; none before it has passed.
+    pub fn cost(&self) -> Option<Cost> {
+        lock(&self.0).cost
+    }
+
+    /// What is not watched any more, and why, but for the first so many.
+    pub fn shed_after(&self, known: usize) -> Vec<Purpose> {
+        lock(&self.0).missing.get(known..).unwrap_or_default().to_vec()
+    }
+
+    /// Lets a part be given up.
+    pub(crate) fn offer(&self, part: Part, purposes: &[impl AsRef<str>]) {
+        let purposes = purposes.iter().map(|purpose| purpose.as_ref().to_owned()).collect();
+        lock(&self.0).offered.push((part, purposes));
+    }
+
+    pub(crate) fn is_shed(&self, part: Part) -> bool {
+        lock(&self.0).shed.contains(&part)
+    }
+
+    /// Whether more is watched for a few minutes. What that costs is bounded by how long it lasts.
+    pub(crate) fn is_escalated(&self) -> bool {
+        lock(&self.0).is_escalated
+    }
+
+    pub(crate) fn set_escalated(&self, is_escalated: bool) {
+        lock(&self.0).is_escalated = is_escalated;
+    }
+
+    pub(crate) fn why_shed(&self) -> String {
+        lock(&self.0).why.clone()
+    }
+
+    /// Gives up the next part, if there is one; it stays off.
+    pub(crate) fn shed_next(&self, why: String) {
+        let mut state = lock(&self.0);
+        let State { offered, shed, missing, .. } = &mut *state;
+        let left = offered.iter().filter(|(part, _)| !shed.contains(part));
+        let Some((part, purposes)) = left.min_by_key(|(part, _)| *part) else { return };
+        shed.push(*part);
+        missing.extend(
+            purposes
+                .iter()
+                .map(|purpose| Purpose { purpose: purpose.clone(), outcome: Outcome::Missing(why.clone()) }),
+        );
+        state.why = why;
+    }
+}
+
+/// What was used up to a moment, in seconds of CPU time; of programs, CPUs.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    at: Instant,
+    pid: Pid,
+    broker_seconds: f64,
+    process_seconds: f64,
+    programs: Option<f64>,
+}
+
+/// Readings of one broker process, a [`WINDOW`] of them.
+#[derive(Debug, Default)]
+struct Window(VecDeque<Reading>);
+
+/// CPUs that were used in a window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Usage {
+    broker: f64,
+    process: f64,
+    programs: Option<f64>,
+}
+
+impl Window {
+    fn push(&mut self, reading: Reading) {
+        if self.0.back().is_some_and(|last| last.pid != reading.pid) {
+            self.0.clear();
+        }
+        let has_passed = |first: &Reading| reading.at.duration_since(first.at) >= WINDOW;
+        // The last one that is a whole window ago stays.
+        while self.0.get(1).is_some_and(has_passed) {
+            self.0.pop_front();
+        }
+        self.0.push_back(reading);
+    }
+
+    /// What was used in it; none until it is full.
+    fn usage(&self) -> Option<Usage> {
+        let (first, last) = (self.0.front()?, self.0.back()?);
+        let passed = last.at.duration_since(first.at);
+        if passed < WINDOW {
+            return None;
+        }
+        let seconds = passed.as_secs_f64();
+        let measured: Vec<f64> = self.0.iter().filter_map(|reading| reading.programs).collect();
+        let mean = measured.iter().sum::<f64>() / measured.len() as f64;
+        Some(Usage {
+            broker: (last.broker_seconds - first.broker_seconds) / seconds,
+            process: (last.process_seconds - first.process_seconds) / seconds,
+            programs: (!measured.is_empty()).then_some(mean),
+        })
+    }
+}
+
+impl Usage {
+    /// As shares of what the broker used; none where that is nothing.
+    fn cost(&self) -> Option<Cost> {
+        let share = |cpus: f64| cpus / self.broker;
+        (self.broker > 0.0).then(|| Cost { programs: self.programs.map(share), process: share(self.process) })
+    }
+
+    /// Why something is to be given up; none where it costs little enough.
+    fn why_shed(&self, max: f64) -> Option<String> {
+        let cpus = self.process + self.programs.unwrap_or(0.0);
+        let is_too_much = cpus >= MIN_CPUS && cpus > max * self.broker;
+        is_too_much.then(|| {
+            format!(
+                "over --max-cost {} %: watching took {:.1} % of a CPU in a minute, the broker {:.1} %",
+                max * 100.0,
+                cpus * 100.0,
+                self.broker * 100.0
+            )
+        })
+    }
+}
+
+/// Measures, and gives up one part after the other while it is too much.
+pub(crate) struct CostSource {
+    /// Share of the broker's CPU time.
+    max: f64,
+    window: Window,
+}
+
+impl CostSource {
+    pub(crate) fn new(max: f64) -> Self {
+        Self { max, window: Window::default() }
+    }
+}
+
+impl Source for CostSource {
+    type Error = Infallible;
+
+    const NAME: &'static str = "cost";
+    const PACE: Pace = Pace::Every(INTERVAL);
+
+    fn drop_capabilities() {
+        let _ = crate::privileges::keep_measuring_capability();
+    }
+
+    fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Infallible> {
+        if feed.costs.is_escalated() {
+            self.window = Window::default();
+            return Ok(());
+        }
+        let broker = feed.current.get().filter(|_| !feed.is_stopped());
+        let Some(reading) = broker.and_then(|broker| read(broker.pid)) else { return Ok(()) };
+        self.window.push(reading);
+        let Some(usage) = self.window.usage() else { return Ok(()) };
+        lock(&feed.costs.0).cost = usage.cost();
+        if let Some(why) = usage.why_shed(self.max) {
+            feed.costs.shed_next(why);
+            // What it costs without that is known in a minute.
+            self.window = Window::default();
+        }
+        Ok(())
+    }
+
+    fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
+        WatchSummary::default()
+    }
+}
+
+fn read(pid: Pid) -> Option<Reading> {
+    let programs = measure_programs();
+    let broker_seconds = cpu_seconds(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    let process = clock_gettime(ClockId::ProcessCPUTime);
+    let process_seconds = process.tv_sec as f64 + process.tv_nsec as f64 / 1e9;
+    Some(Reading { at: Instant::now(), pid, broker_seconds, process_seconds, programs })
+}
+
+/// CPUs that this process's programs use at this moment; none where the kernel does not measure them.
+fn measure_programs() -> Option<f64> {
+    let measuring = overhead::count_run_time();
+    let (begun, before) = (Instant::now(), overhead::own_programs());
+    std::thread::sleep(SAMPLE);
+    let (passed, after) = (begun.elapsed(), overhead::own_programs());
+    let of_program = |(id, now): (&u32, &overhead::RunTime)| {
+        let before = before.get(id).copied().unwrap_or_default();
+        now.run_time_ns.saturating_sub(before.run_time_ns)
+    };
+    let run_time_ns = after.iter().map(of_program).sum::<u64>();
+    // Somebody else may have them measured, too.
+    let is_measured = measuring.is_some() || run_time_ns > 0;
+    is_measured.then(|| run_time_ns as f64 / 1e9 / passed.as_secs_f64())
+}
+
+/// User and system time of a process (`proc_pid_stat(5)`).
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    // The second field, the name in parentheses, may hold blanks and parentheses itself.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    Some((ticks()? + ticks()?) as f64 / TICKS_A_SECOND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Costs, Duration, INTERVAL, Instant, Part, Pid, Reading, Usage, WINDOW, Window, cpu_seconds};
+
+    /// Readings of a broker that uses half a CPU, and a watcher that uses so much of one, `count` intervals long.
+    fn window(pid: Pid, count: u32, process: f64, programs: Option<f64>) -> Window {
+        let (begun, mut window) = (Instant::now(), Window::default());
+        for number in 0..=count {
+            let passed = INTERVAL * number;
+            let seconds = passed.as_secs_f64();
+            let (broker_seconds, process_seconds) = (0.5 * seconds, process * seconds);
+            let at = begun + passed;
+            window.push(Reading { at, pid, broker_seconds, process_seconds, programs });
+        }
+        window
+    }
+
+    #[test]
+    fn nothing_is_known_before_a_minute() {
+        let full = (WINDOW.as_secs() / INTERVAL.as_secs()) as u32;
+        assert_eq!(window(1, full - 1, 0.1, None).usage(), None);
+        let usage = window(1, full, 0.1, Some(0.05)).usage().unwrap();
+        assert!((usage.broker - 0.5).abs() < 1e-9 && (usage.process - 0.1).abs() < 1e-9, "{usage:?}");
+        let cost = usage.cost().unwrap();
+        assert!((cost.process - 0.2).abs() < 1e-9, "{cost:?}");
+        assert!((cost.programs.unwrap() - 0.1).abs() < 1e-9, "{cost:?}");
+        // Old readings go, and so do those of another process.
+        let mut long = window(1, 10 * full, 0.1, None);
+        assert_eq!(long.0.len() as u32, full + 1);
+        let at = long.0.back().unwrap().at + Duration::from_secs(1);
+        long.push(Reading { at, pid: 2, broker_seconds: 0.0, process_seconds: 0.0, programs: None });
+        assert_eq!((long.0.len(), long.usage()), (1, None));
+    }
+
+    #[test]
+    fn too_much_is_a_share_of_the_broker_but_never_of_nothing() {
+        let usage = |broker, process, programs| Usage { broker, process, programs };
+        let is_shed = |usage: Usage| usage.why_shed(0.03).is_some();
+        assert!(!is_shed(usage(1.0, 0.02, Some(0.009))));
+        assert!(is_shed(usage(1.0, 0.02, Some(0.011))));
+        assert!(!is_shed(usage(1.0, 0.02, None)), "what is not measured is not guessed");
+        assert!(!is_shed(usage(0.0, 0.009, None)), "a large share of a broker that does nothing");
+        assert!(is_shed(usage(0.0, 0.011, None)));
+        assert!(usage(0.1, 2.0, Some(1.0)).why_shed(f64::INFINITY).is_none());
+        let why = usage(0.5, 0.02, Some(0.03)).why_shed(0.03).unwrap();
+        assert_eq!(why, "over --max-cost 3 %: watching took 5.0 % of a CPU in a minute, the broker 50.0 %");
+        assert_eq!(usage(0.0, 0.1, None).cost(), None);
+    }
+
+    #[test]
+    fn what_explains_least_goes_first_and_stays_away() {
+        let costs = Costs::default();
+        costs.offer(Part::Probes, &["file-writes", "journal"]);
+        costs.offer(Part::CpuSamples, &["cpu-samples"]);
+        costs.offer(Part::Host, &["host-samples"]);
+        let mut shed = Vec::new();
+        for number in 0..4 {
+            costs.shed_next(format!("why {number}"));
+            shed.extend(costs.shed_after(shed.len()).into_iter().map(|one| one.purpose));
+        }
+        assert_eq!(shed, ["cpu-samples", "host-samples", "file-writes", "journal"]);
+        assert!(costs.is_shed(Part::Probes) && !costs.is_shed(Part::Waits));
+        assert_eq!(costs.why_shed(), "why 2", "there was nothing left");
+    }
+
+    #[test]
+    fn a_name_with_anything_in_it_is_passed_over() {
+        assert_eq!(cpu_seconds("7 (a) b) S 4 5 6 7 8 9 10 11 12 13 250 50 16"), Some(3.0));
+        assert_eq!(cpu_seconds("7 (a"), None);
+    }
+}
