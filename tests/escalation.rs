@@ -60,7 +60,8 @@ fn the_second_of_two_like_stalls_has_its_cause() {
     fs::create_dir_all(&agent).unwrap();
     let agent = lock_holder(&agent).unwrap_or_else(|error| panic!("{error}"));
     let recording = directory.join("recording");
-    let arguments = ["record", "--watch", "always-on", "--slower-than", SLOWER_THAN, "--for", SECONDS, "--pid"];
+    let arguments =
+        ["record", "--watch", "always-on", "--slower-than", SLOWER_THAN, "--for", SECONDS, "--pid"];
     let mut arguments = arguments.map(str::to_owned).to_vec();
     arguments.extend([broker.pid.to_string(), "-o".to_owned(), recording.display().to_string()]);
     let recording_thread = spawn(move || brokerscope::run(arguments).done());

@@ -96,6 +96,7 @@ fn analyse_alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> 
     let served = causes_while_served(&course, since, &awaited);
     RequestAnalysis {
         waited: course.served_from - request.arrival_end,
+        is_bound: stages::unread(window, request).is_some(),
         unread: head_of_line::blocked_by_flow_control(window, request),
         arrival: network::slow_arrival(window, request).into_iter().map(Arc::new).collect(),
         served,
@@ -146,8 +147,9 @@ impl Analysis {
         let (own, unseen_ahead) = (Arc::clone(&self.own), self.unseen_ahead.clone());
         let principal = self.principal().map(Attribution::told);
         let finding = principal.unwrap_or_else(|| unexplained(window, request, appends));
+        let is_doubtful = own.is_bound || !losses.is_empty();
         let confidence =
-            if losses.is_empty() { finding.confidence } else { finding.confidence.min(Confidence::Strong) };
+            if is_doubtful { finding.confidence.min(Confidence::Strong) } else { finding.confidence };
         let advice = causes::advice_on(&finding.chain);
         Verdict {
             request: request.clone(),

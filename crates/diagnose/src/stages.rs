@@ -2,7 +2,7 @@
 //! known of it for the causes to look at. Does not name causes.
 //!
 //! A stage has time only where its ends were seen:
-//! - packets: `network_in`, `head_of_line`, `network_out`;
+//! - packets: `network_in`, `head_of_line`, `network_out`; without them `network_in` begins when the first byte is read;
 //! - the socket read that took the request's last byte and the write that gave the response's first byte, by TCP
 //!   sequence numbers: `receive` ends with the one and what its thread went on with at once, `respond` with the other;
 //! - the appends of the request's partitions, by their batches: `append`, with the waits and operations of the same
@@ -17,7 +17,7 @@ pub(crate) mod produce;
 pub(crate) mod response;
 pub(crate) mod waiting;
 
-use model::{FileOp, Nanos, Request, Stage, StageSpan, Stages};
+use model::{FileOp, Nanos, Request, RequestSource, Stage, StageSpan, Stages};
 
 use crate::joins::AppendJoin;
 use crate::locks::{JavaWait, LockContention};
@@ -115,7 +115,9 @@ pub(crate) fn stages_of<'w>(
 
 impl Breakdown<'_> {
     fn divide(&mut self) {
-        self.take(Stage::NetworkIn, self.request.arrival, self.request.arrival_end);
+        let unread = unread(self.window, self.request);
+        let from = unread.map_or(self.request.arrival, |unread| unread.end);
+        self.take(Stage::NetworkIn, from, self.request.arrival_end);
         self.take(Stage::HeadOfLine, self.request.arrival_end, self.served_from);
         self.leave();
         if let Some(read) = self.read {
@@ -165,6 +167,14 @@ pub(crate) fn served(window: &Window, request: &Request) -> Option<TimeSpan> {
     let from = read.map_or(served_from - CLOCK_SLACK, |read| read.end.max(served_from - CLOCK_SLACK));
     let until = answer_of(window, request).map_or(request.response? + CLOCK_SLACK, |write| write.start);
     Some(TimeSpan::new(from, until))
+}
+
+/// How long a request lay in the socket before its first byte was read, of one that is known by the broker's calls: at least so long,
+/// and whether the rest of it came meanwhile only what was there then says.
+pub(crate) fn unread(window: &Window, request: &Request) -> Option<TimeSpan> {
+    let first = request.sequence.filter(|_| request.seen_by == Some(RequestSource::SocketCalls))?;
+    let read = window.sockets.read_of(connection_of(request), first, request.arrival)?;
+    (read.start > request.arrival).then_some(TimeSpan::new(request.arrival, read.start))
 }
 
 /// The read by which the broker had all of a request, which it makes once it can serve it: where many wait on their

@@ -271,10 +271,13 @@ impl Window {
             .filter(move |earlier| earlier.arrival <= arrival && earlier.correlation_id != number)
     }
 
-    /// The last earlier request of the same connection that was answered by a moment.
+    /// The last earlier request of the same connection that was answered by a moment; they may have come at once.
     pub(crate) fn before_on_connection(&self, request: &Request, by: Nanos) -> Option<&Arc<Request>> {
+        let (arrival, number) = (request.arrival, request.correlation_id);
         let mut past = self.connections.of(&connection_of(request)).ended_by(by);
-        past.find(|earlier| earlier.arrival < request.arrival)
+        past.find(|earlier| {
+            earlier.arrival < arrival || earlier.arrival == arrival && earlier.correlation_id != number
+        })
     }
 
     /// Whether a partition has followers that somebody who writes to it may wait for.

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while let Some(left) = end.checked_duration_since(Instant::now()) {
         for slow in session.wait(left)? {
             println!("SLOW {:?} {} bytes of the answer", slow.request, slow.answer.len());
-            let interval = session.interval(slow.request.first_read_ns, slow.request.last_ns);
+            let interval = session.interval(slow.request.arrival_ns, slow.request.last_ns);
             println!("  {} records, {} overwritten", interval.records.len(), interval.overwritten);
             let waits = interval.records.iter().filter(|it| matches!(it, Record::Wait(_)));
             waits.for_each(|wait| println!("  {wait:?}"));

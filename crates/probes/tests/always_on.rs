@@ -20,6 +20,7 @@ mod scene;
 
 use std::fs::{self, File};
 use std::io::{Seek as _, Write as _};
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -64,6 +65,7 @@ fn a_broker_is_watched() {
     check_unanswered(&mut watch, &broker);
     check_older(&mut watch, &mut older);
     check_slow(&mut watch, &broker);
+    check_waiting(&mut watch, &broker);
     check_long_polls(&mut watch, &broker);
     check_bad_frames(&mut watch, &broker);
     check_limits();
@@ -193,8 +195,9 @@ fn serve_after(
     time: Duration,
     write: impl FnOnce(&mut Connection, &[u8]),
 ) -> Bounds {
+    let clock = broker::Clock::start();
     connection.send(&request.bytes());
-    let clock = connection.read_request();
+    let clock = connection.read_request_since(clock);
     thread::sleep(time);
     let bytes = answer(request.correlation_id, 600);
     let bounds = clock.end(|| write(connection, &bytes));
@@ -227,8 +230,8 @@ fn check_calls(watch: &mut Watch, broker: &Broker) {
     }
     // In bytes, across the size and the header.
     let bytes = request(30, -5).bytes();
-    connection.send(&bytes);
     let mut clock = broker::Clock::start();
+    connection.send(&bytes);
     connection.read(2);
     clock.has_begun();
     for part in [2, 3, 1, 7, bytes.len() - 15] {
@@ -242,7 +245,7 @@ fn check_calls(watch: &mut Watch, broker: &Broker) {
     for request in &requests {
         assert_eq!((request.outcome, request.local_port), (Outcome::Answered, watch.port));
         assert_eq!((request.tid, request.reader_tid), (scene::current_tid(), scene::current_tid()));
-        let times = [request.first_read_ns, request.last_read_ns, request.first_write_ns, request.last_ns];
+        let times = [request.arrival_ns, request.last_read_ns, request.first_write_ns, request.last_ns];
         assert!(times.is_sorted() && times[0] > from_ns, "{request:?}");
         let ends = watch.session.connection(request.connection).unwrap();
         assert_eq!((ends.local, ends.remote), connection.ends());
@@ -255,8 +258,8 @@ fn check_pipelined(watch: &mut Watch, broker: &Broker) {
     let mut connection = broker.connect();
     let requests = [request(40, 1), request(40, 2), request(40, 3)];
     let bytes = requests.iter().flat_map(broker::Request::bytes).collect::<Vec<_>>();
-    connection.send(&bytes);
     let mut clock = broker::Clock::start();
+    connection.send(&bytes);
     connection.read(bytes.len());
     clock.has_begun();
     thread::sleep(Duration::from_millis(3));
@@ -310,7 +313,7 @@ fn check_slow(watch: &mut Watch, broker: &Broker) {
         assert_eq!((slow.connection.local, slow.connection.remote), connection.ends());
         let request = &slow.request;
         assert_eq!((request.api_key, request.api_version, request.correlation_id), (PRODUCE, 9, id));
-        let latency = Duration::from_nanos(request.last_ns - request.first_read_ns);
+        let latency = Duration::from_nanos(request.last_ns - request.arrival_ns);
         assert!((bounds.min..=bounds.max).contains(&latency), "{latency:?} in {bounds:?}");
         assert_eq!(
             (request.request_bytes as usize, request.answer_bytes),
@@ -320,7 +323,11 @@ fn check_slow(watch: &mut Watch, broker: &Broker) {
         assert_eq!((request.tid, slow.max_wait_ms), (scene::current_tid(), 0));
         assert_eq!(slow.client_id.as_deref(), Some("client"));
         assert_eq!(slow.descriptor, connection.server.as_raw_fd());
-        assert_eq!(slow.complete_ns, request.first_read_ns, "all of it was there when its size was read");
+        assert_eq!(slow.complete_ns, request.arrival_ns, "all of it was there when its size was read");
+        // Less than two jiffies of any kernel.
+        if bounds.max - bounds.min < Duration::from_millis(2) {
+            assert_eq!(slow.first_read_ns, request.arrival_ns, "it did not wait");
+        }
     }
     // The sequence numbers are those of the connection's bytes, one request and one answer apart.
     let numbers = [0, 1].map(|id| {
@@ -335,6 +342,71 @@ fn check_slow(watch: &mut Watch, broker: &Broker) {
     serve_after(&mut connection, request(PRODUCE, 2), SLOW, Connection::write);
     assert_eq!(watch.slow(), []);
     watch.session.set_threshold(THRESHOLD);
+}
+
+/// A request that waited in the socket may seem to have come so much later: two jiffies of 10 ms at most, and a call.
+const LATE: Duration = Duration::from_millis(30);
+
+/// Sends a request, of which so many are in the socket then; between which times it came.
+fn send_to_wait(connection: &mut Connection, correlation_id: i32, unread: usize) -> Range<u64> {
+    let (bytes, from_ns) = (request(52, correlation_id).bytes(), monotonic_ns());
+    connection.send(&bytes);
+    connection.wait_for(unread * bytes.len());
+    from_ns..monotonic_ns()
+}
+
+/// Reads a request and answers it at once: it is reported, and came between these times.
+fn serve_late(
+    watch: &mut Watch,
+    connection: &mut Connection,
+    correlation_id: i32,
+    came: Range<u64>,
+) -> SlowRequest {
+    let from_ns = monotonic_ns();
+    connection.read_request();
+    connection.write(&answer(correlation_id, 10));
+    let mut slow = watch.session.wait(REPORTED).unwrap();
+    let slow = slow.pop().filter(|_| slow.is_empty()).unwrap_or_else(|| panic!("{slow:#?}"));
+    let request = &slow.request;
+    let latest_ns = came.end + LATE.as_nanos() as u64;
+    assert!((came.start..latest_ns).contains(&request.arrival_ns), "{came:?}: {slow:#?}");
+    assert_eq!(slow.complete_ns, request.arrival_ns, "all of it was there");
+    assert!(slow.first_read_ns > from_ns && request.last_read_ns >= slow.first_read_ns);
+    slow
+}
+
+/// Requests that lie in the socket before they are read, as when the broker stands still or serves another one of the same
+/// connection.
+fn check_waiting(watch: &mut Watch, broker: &Broker) {
+    let waits = Duration::from_millis(300);
+    let mut connection = broker.connect();
+    let came = send_to_wait(&mut connection, 1, 1);
+    thread::sleep(waits);
+    let slow = serve_late(watch, &mut connection, 1, came);
+    assert_eq!(slow.previous_ns, 0, "nothing was answered before");
+
+    // The kernel keeps the time of the last one only.
+    let third = send_to_wait(&mut connection, 2, 1).start;
+    send_to_wait(&mut connection, 3, 2);
+    thread::sleep(waits);
+    let last = send_to_wait(&mut connection, 4, 3);
+    thread::sleep(waits);
+    let mut previous_ns = slow.request.last_ns;
+    for id in [2, 3, 4] {
+        let slow = serve_late(watch, &mut connection, id, third..last.end);
+        assert_eq!(slow.previous_ns, previous_ns);
+        previous_ns = slow.request.last_ns;
+    }
+
+    // What was there when another one was read had come by then, however much has come since.
+    send_to_wait(&mut connection, 5, 1);
+    let came = send_to_wait(&mut connection, 6, 2);
+    connection.read_request();
+    thread::sleep(waits);
+    send_to_wait(&mut connection, 7, 2);
+    connection.write(&answer(5, 10));
+    assert_eq!(watch.session.wait(REPORTED).unwrap().len(), 1);
+    serve_late(watch, &mut connection, 6, came);
 }
 
 fn check_long_polls(watch: &mut Watch, broker: &Broker) {

@@ -1,8 +1,8 @@
 //! The always-on source: sleeps until a request was slow, then reads what the kernel had recorded around it. While nothing
 //! is slow it costs the broker what the kernel's programs take, and itself nothing.
 //!
-//! What it cannot know: when a request's bytes came to the broker and its answer's left it, before and after the calls that
-//! moved them; what a request asked for; what followers fetched.
+//! What it cannot know: when a request's bytes came to the broker, but for a bound, and its answer's left it, before and after the
+//! calls that moved them; what a request asked for; what followers fetched.
 //!
 //! Once a second it also reads what the kernel added up of all requests.
 
@@ -89,7 +89,7 @@ pub(crate) fn seen(plan: &Plan) -> Vec<Purpose> {
     [
         active(
             REQUESTS,
-            "from the first byte that the broker reads to the last that it writes",
+            "from the first byte in the socket, at the latest, to the last that the broker writes",
             &[Hooks::Requests],
         ),
         active(REQUEST_LATENCIES, "histograms of all requests, once a second", &[Hooks::Requests]),
@@ -196,7 +196,7 @@ impl BrokerSession {
         let excess = self.waiting.len().saturating_sub(MAX_WAITING);
         let due = self.waiting.partition_point(is_due).max(excess);
         let slow: Vec<SlowRequest> = self.waiting.drain(..due).collect();
-        let first_ns = slow.iter().map(|slow| slow.request.first_read_ns.saturating_sub(BEFORE_NS)).min();
+        let first_ns = slow.iter().map(|slow| slow.request.arrival_ns.saturating_sub(BEFORE_NS)).min();
         // Which requests packets showed is remembered for some seconds: nothing waits longer to be looked at.
         let unread_ns = escalated_ns.map(|since| since.max(self.delivered_until_ns + 1));
         let is_old = |unread: &u64| known_ns.is_none() || unread + MAX_UNREAD_NS <= until_ns;

@@ -9,7 +9,7 @@ use super::plan::{self, Plan};
 const DISORDER: Nanos = Nanos::from_millis(10_000);
 
 /// What such a watch cannot know.
-pub(crate) const LIMITS: &str = "--watch always-on: but for escalations, times are from the first byte that the broker read to the last that it wrote; when bytes came \
+pub(crate) const LIMITS: &str = "--watch always-on: but for escalations, times are from a request's first byte in the socket, at the latest, to the last that the broker wrote; when bytes came \
      and left, what a request asked for, followers' fetches and waits for locks were not watched";
 
 /// An engine's configuration for events of such a watch.

@@ -28,6 +28,8 @@ pub(crate) struct RequestAnalysis {
     pub(crate) course: Vec<StageSpan>,
     /// How long it was complete and behind others.
     pub(crate) waited: Nanos,
+    /// It came at the latest when `stages` says: that it waited in the socket is known, and not for how long.
+    pub(crate) is_bound: bool,
     /// When the rest of it could not arrive because others were served.
     pub(crate) unread: Option<TimeSpan>,
     /// What its own bytes' arrival explains.

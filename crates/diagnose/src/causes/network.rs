@@ -14,8 +14,8 @@ use model::{
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into, op_evidence};
 use crate::causes::spec::{Current, broker, causes, change, change_from};
 use crate::causes::{cpu, stops, throttles};
-use crate::stages::Breakdown;
 use crate::stages::response::is_read;
+use crate::stages::{self, Breakdown};
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits;
 use crate::window::sockets::MIN_SAMPLES;
@@ -252,7 +252,9 @@ const TAKEN_UNREAD_BYTES: u32 = 64 * 1024;
 
 /// A request whose own bytes came slowly, or that was too large to come while the broker stood still.
 pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandidate> {
-    let span = TimeSpan::new(request.arrival, request.arrival_end);
+    // What is known by its reads only had not been read before, whether it came or not.
+    let from = stages::unread(window, request).map_or(request.arrival, |unread| unread.end);
+    let span = TimeSpan::new(from.min(request.arrival_end), request.arrival_end);
     let muted = window.connection_busy(request, span);
     let fits = request.request_bytes <= TAKEN_UNREAD_BYTES;
     let mut free = TimeBudget::new(span);

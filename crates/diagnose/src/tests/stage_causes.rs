@@ -2,8 +2,8 @@
 //! one link of its evidence is missing.
 
 use model::{
-    Cause, Confidence, CpuSample, Event, FileOp, FileOpKind, Nanos, Request, SocketOp, SocketOpKind, Stage,
-    Verdict,
+    Cause, Confidence, CpuSample, Event, FileOp, FileOpKind, Nanos, Request, RequestSource, SocketOp,
+    SocketOpKind, Stage, Verdict,
 };
 
 use super::stages::{NETWORK, all_stages, fetch, follower_fetch, numbered, read, socket_op, us, write};
@@ -421,19 +421,30 @@ fn a_client_over_its_quota_is_told_so() {
     before.throttle_ms = Some(400);
     let mut ours = numbered(request(2, 6, 1_010, 1_405, 2));
     ours.client = before.client;
-    let with = |throttle_ms: i32, client: &str| {
+    let same = before.client.to_string();
+    let of_request = |ours: &Request, throttle_ms: i32, client: &str| {
         let mut before = before.clone();
         before.throttle_ms = Some(throttle_ms);
         before.client = client.parse().unwrap();
         let events = [
             asked(before),
-            read(&ours, us(1_400_100), us(1_400_200)),
+            read(ours, us(1_400_100), us(1_400_200)),
             op(append(7, 6, ms(1_402), ms(1_403), 2)),
             asked(ours.clone()),
         ];
         of(events, 2)
     };
-    let same = before.client.to_string();
+    // What is known by calls may have come before.
+    let by_calls = Request { seen_by: Some(RequestSource::SocketCalls), ..ours.clone() };
+    let verdict = of_request(&by_calls, 400, &same);
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::Quota, Confidence::Strong));
+    assert_eq!(of_request(&by_calls, 0, &same).cause, Cause::Unobserved);
+    // It came with the one before it.
+    let (arrival, head_of_line) = (before.arrival, Some(ms(100)));
+    let behind = Request { arrival, arrival_end: arrival, head_of_line, ..ours.clone() };
+    assert_eq!(of_request(&behind, 400, &same).cause, Cause::Quota);
+
+    let with = |throttle_ms, client| of_request(&ours, throttle_ms, client);
     let verdict = with(400, &same);
     assert_eq!((verdict.cause, verdict.confidence), (Cause::Quota, Confidence::Exact));
     assert_eq!(verdict.stages.longest(), Stage::Receive);
@@ -451,6 +462,21 @@ fn a_produce_request_behind_a_long_poll_of_its_connection_waited_for_that() {
     let verdict = of([asked(ahead), asked(behind)], 2);
     assert_eq!(verdict.chain, [Cause::HeadOfLine, Cause::LongPoll]);
     assert!(verdict.advice.is_empty());
+}
+
+#[test]
+fn what_lay_in_the_socket_did_not_come_slowly() {
+    let mut ours = numbered(request(1, 6, 1_000, 1_205, 1));
+    ours.arrival_end = ms(1_202);
+    let with = |seen_by, read_at| {
+        let ours = Request { seen_by, ..ours.clone() };
+        of([read(&ours, read_at, ms(1_202)), op(append(7, 6, ms(1_203), ms(1_204), 1)), asked(ours)], 1)
+    };
+    let by_calls = Some(RequestSource::SocketCalls);
+    let verdict = with(by_calls, ms(1_200));
+    assert_eq!((verdict.cause, verdict.stages.longest()), (Cause::Unobserved, Stage::Unobserved));
+    assert_eq!(with(by_calls, ms(1_000)).cause, Cause::SlowClient);
+    assert_eq!(with(None, ms(1_200)).cause, Cause::SlowClient);
 }
 
 /// A request that was read at 1,000 ms, and worked on from 1,150 ms on by a handler that had been free.

@@ -23,7 +23,7 @@ impl Record {
     /// When it began.
     pub fn first_ns(&self) -> u64 {
         match self {
-            Self::Request(request) => request.first_read_ns,
+            Self::Request(request) => request.arrival_ns,
             Self::Append(append) => append.first_ns,
             Self::Wait(wait) => wait.first_ns,
         }
@@ -69,8 +69,8 @@ pub struct Request {
     pub reader_tid: u32,
     /// The thread that wrote the end of its answer.
     pub tid: u32,
-    /// Its first byte was read.
-    pub first_read_ns: u64,
+    /// Its first byte was in the receive buffer, at the latest: it was read then, or had waited there for more than two jiffies.
+    pub arrival_ns: u64,
     /// Its last byte was read, to a microsecond.
     pub last_read_ns: u64,
     /// The first byte of its answer was written, to a microsecond.
@@ -172,8 +172,12 @@ pub struct Connection {
 pub struct SlowRequest {
     /// What is recorded of every request, times to the nanosecond.
     pub request: Request,
-    /// Its last byte was in the receive buffer, as far as its reads show: when one of them returned.
+    /// Its first byte was read.
+    pub first_read_ns: u64,
+    /// Its last byte was in the receive buffer, at the latest: when one of its reads returned, or before that as its first byte.
     pub complete_ns: u64,
+    /// The last answer before its own was written to the connection; 0 where it is the first.
+    pub previous_ns: u64,
     /// Both ends of its connection.
     pub connection: Connection,
     /// What the client calls itself, its first 64 bytes; none where it has no name, or where the head of none of its requests
@@ -208,14 +212,16 @@ impl SlowRequest {
                 correlation_id: slow.correlation_id,
                 reader_tid: slow.reader_tid,
                 tid: slow.tid,
-                first_read_ns: slow.first_read_ns,
+                arrival_ns: slow.arrival_ns,
                 last_read_ns: slow.last_read_ns,
                 first_write_ns: slow.first_write_ns,
                 last_ns: slow.last_write_ns,
                 request_bytes: slow.request_bytes,
                 answer_bytes: slow.answer_bytes,
             },
+            first_read_ns: slow.first_read_ns,
             complete_ns: slow.complete_ns,
+            previous_ns: slow.previous_ns,
             connection,
             client_id: client_id.map(|id| String::from_utf8_lossy(id).into()),
             max_wait_ms: slow.max_wait_ms,
@@ -269,7 +275,7 @@ fn decode_request(request: &types::request_record) -> Request {
         correlation_id: request.correlation_id,
         reader_tid: request.reader_tid,
         tid: request.tid,
-        first_read_ns: request.first_ns,
+        arrival_ns: request.first_ns,
         last_read_ns: at(request.complete_us),
         first_write_ns: at(request.answer_us),
         last_ns: request.last_ns,

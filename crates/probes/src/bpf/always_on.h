@@ -48,6 +48,8 @@ struct always_on_settings {
 	__u32 histograms;
 	/* slow requests that are submitted in one second */
 	__u32 slow_per_second;
+	/* a jiffy */
+	__u64 jiffy_ns;
 };
 
 /* What user space changes while the programs run. */
@@ -155,7 +157,7 @@ struct request_record {
 	__s16 api_version;
 	/* that wrote the last byte of the answer; of an unanswered request as reader_tid */
 	__u32 tid;
-	/* its first byte was read */
+	/* its first byte was in the receive buffer, at the latest */
 	__u64 first_ns;
 	/* the last byte of its answer was written, or it was found unanswered */
 	__u64 last_ns;
@@ -243,12 +245,15 @@ struct wait_record {
 
 /* In the ring buffer. */
 struct slow_request {
-	__u64 first_read_ns;
-	/* its last byte was in the receive buffer, as far as its reads show */
+	/* its first byte was in the receive buffer, at the latest; its last byte */
+	__u64 arrival_ns;
 	__u64 complete_ns;
+	__u64 first_read_ns;
 	__u64 last_read_ns;
 	__u64 first_write_ns;
 	__u64 last_write_ns;
+	/* the last answer before its own was written to the connection; 0 */
+	__u64 previous_ns;
 	struct ends ends;
 	__u32 reader_tid;
 	__u32 tid;

@@ -35,7 +35,7 @@ static __always_inline bool is_slow(struct open_request *open, __u64 now)
 
 	if (open->max_wait_ms == NEVER_SLOW)
 		return false;
-	return now - open->first_read_ns >= allowed + (__u64)open->max_wait_ms * NS_PER_MS;
+	return now - open->arrival_ns >= allowed + (__u64)open->max_wait_ms * NS_PER_MS;
 }
 
 /* An inexact limit does: two CPUs may begin a second at once. */
@@ -108,11 +108,13 @@ static __always_inline void submit_slow(struct connection *connection, struct op
 		count(COUNT_RING_FULL);
 		return;
 	}
-	slow->first_read_ns = open->first_read_ns;
+	slow->arrival_ns = open->arrival_ns;
 	slow->complete_ns = open->complete_ns;
+	slow->first_read_ns = open->first_read_ns;
 	slow->last_read_ns = open->last_read_ns;
 	slow->first_write_ns = open->first_write_ns;
 	slow->last_write_ns = walk->now;
+	slow->previous_ns = connection->answered_ns;
 	slow->ends = connection->ends;
 	slow->reader_tid = open->reader_tid;
 	slow->tid = visible_tid();
@@ -140,10 +142,11 @@ static __always_inline void finish_answer(struct connection *connection, struct 
 	if (!connection->answering)
 		return;
 	connection->answering = 0;
-	add_latency(open->histogram, walk->now - open->first_read_ns, open->answer_bytes);
+	add_latency(open->histogram, walk->now - open->arrival_ns, open->answer_bytes);
 	record_request(connection, open, REQUEST_ANSWERED, walk->now, walk->port);
 	if (is_slow(open, walk->now))
 		submit_slow(connection, open, walk);
+	connection->answered_ns = walk->now;
 	forget_oldest(connection);
 }
 

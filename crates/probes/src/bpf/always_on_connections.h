@@ -15,9 +15,10 @@
 #define MAX_OPEN 4
 
 struct open_request {
-	__u64 first_read_ns;
-	/* its last byte was in the receive buffer */
+	/* its first byte was in the receive buffer, at the latest; its last byte */
+	__u64 arrival_ns;
 	__u64 complete_ns;
+	__u64 first_read_ns;
 	__u64 last_read_ns;
 	__u64 first_write_ns;
 	__s32 correlation_id;
@@ -49,6 +50,13 @@ enum stream_state {
 	STREAM_IGNORED,
 };
 
+/* What had come by a time: all bytes before a sequence number. */
+struct received {
+	__u64 ns;
+	__u32 end;
+	__u32 reserved;
+};
+
 struct connection {
 	/* what every call looks at, in one cache line */
 
@@ -77,9 +85,15 @@ struct connection {
 	__u32 answer_sequence;
 	__u32 reserved_word;
 	__u64 request_ns;
+	__u64 arrival_ns;
 	/* the whole request was in the receive buffer by then; 0 while it is not known to be */
 	__u64 complete_ns;
 	__u64 answer_ns;
+	/* the last answer was written; 0 */
+	__u64 answered_ns;
+	/* when a request's first byte was read: of the last one, and of the one that first found those that come next */
+	struct received last_received;
+	struct received received;
 
 	struct head request_head;
 	struct head answer_head;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Kafka's requests and answers in the bytes of a connection: both are frames of a size (4 bytes) and as many bytes, a request's
- * begin with API key, version (2 bytes each) and correlation id (4), an answer's with the correlation id. A request begins
- * when its first byte is read and ends when the last byte of its answer is with the socket.
+ * begin with API key, version (2 bytes each) and correlation id (4), an answer's with the XX when the last byte of its answer is with the socket.
  *
  * A broker answers a connection's requests in order, and reads none before it has answered the last (Selector.mute), but for
  * those with acks=0, which have no answer: an answer to a later request closes them.
@@ -42,6 +41,8 @@
 struct walk {
 	struct buffers_of_call buffers;
 	__u64 now;
+	/* a struct sock */
+	__u64 sock;
 	/* bytes walked through, and those left */
 	__u32 at;
 	__u32 left;
@@ -92,10 +93,10 @@ static __always_inline void record_request(struct connection *connection, struct
 	request->flags = flags;
 	request->api_version = open->api_version;
 	request->tid = visible_tid();
-	request->first_ns = open->first_read_ns;
+	request->first_ns = open->arrival_ns;
 	request->last_ns = now;
-	request->complete_us = microseconds(open->first_read_ns, open->last_read_ns);
-	request->answer_us = microseconds(open->first_read_ns, open->first_write_ns);
+	request->complete_us = microseconds(open->arrival_ns, open->last_read_ns);
+	request->answer_us = microseconds(open->arrival_ns, open->first_write_ns);
 	request->connection = connection->number;
 	request->correlation_id = open->correlation_id;
 	request->request_bytes = open->request_bytes;
@@ -147,6 +148,8 @@ static __noinline int lose_requests(struct connection *connection, struct walk *
 	count(COUNT_BAD_FRAME);
 	lose_answers(connection, walk);
 	connection->requests = STREAM_UNSYNCHRONISED;
+	connection->received.ns = 0;
+	connection->last_received.ns = 0;
 	connection->request_head.have = 0;
 	connection->request_left = 0;
 	connection->expected = 0;
@@ -232,8 +235,9 @@ __noinline int open_request(struct connection *connection, struct walk *walk, __
 	if (connection->open_count >= MAX_OPEN)
 		close_oldest(connection, walk, connection->answering ? REQUEST_GIVEN_UP : 0);
 	open = open_at(connection, connection->open_count);
-	open->first_read_ns = connection->request_ns;
+	open->arrival_ns = connection->arrival_ns;
 	open->complete_ns = walk->now;
+	open->first_read_ns = connection->request_ns;
 	open->last_read_ns = size > MIN_REQUEST ? 0 : walk->now;
 	open->first_write_ns = 0;
 	open->correlation_id = head_u32(head, SIZE_BYTES + 4);
@@ -272,6 +276,71 @@ static __always_inline bool is_request(const struct head *head)
 	       head_u16(head, SIZE_BYTES + 2) <= MAX_API_VERSION;
 }
 
+/* Fewer are within what the kernel's clock may err by. */
+#define MAX_UNCOUNTED_JIFFIES 2
+
+/*
+ * By when all was in the receive buffer that is there or was just read: the kernel keeps the jiffy in which data last came, of
+ * which this is the end. Now where that is no more than MAX_UNCOUNTED_JIFFIES ago, and if data has come since: it is a bound, and
+ * each byte may have come long before.
+ */
+static __always_inline __u64 last_arrival(struct sock *sock, __u64 now)
+{
+	struct inet_connection_sock *connection = TYPED(struct inet_connection_sock, sock);
+	__s32 jiffies;
+	__u64 ns;
+
+	if (!bpf_core_field_exists(struct inet_connection_sock, icsk_ack.lrcvtime))
+		return now;
+	jiffies = (__u32)bpf_jiffies64() - DIRECT(connection, icsk_ack.lrcvtime) - 1;
+	if (jiffies <= MAX_UNCOUNTED_JIFFIES)
+		return now;
+	/* a clock that is read after the jiffies: so it errs on the late side */
+	ns = bpf_ktime_get_ns() - jiffies * settings.jiffy_ns;
+	return ns < now ? ns : now;
+}
+
+/* Whether the byte before a sequence number is among what had come. */
+static __always_inline bool has_come(const struct received *received, __u32 end)
+{
+	return received->ns && (__s32)(received->end - end) >= 0;
+}
+
+/*
+ * A request's first byte is read, which has a sequence number. It has come at last_arrival(), or before: a request that was there
+ * when an earlier one was read had come by then. So pipelined ones begin when they came, and not when what follows them did.
+ */
+static __noinline int begin_request(struct connection *connection, struct walk *walk, __u32 sequence)
+{
+	struct sock *sock = (void *)walk->sock;
+	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
+	struct received before = connection->last_received;
+
+	connection->last_received.ns = last_arrival(sock, walk->now);
+	connection->last_received.end = DIRECT(tcp, rcv_nxt);
+	if (!has_come(&connection->received, sequence + 1))
+		connection->received = has_come(&before, sequence + 1) ? before : connection->last_received;
+	connection->request_sequence = sequence;
+	connection->request_ns = walk->now;
+	connection->complete_ns = 0;
+	connection->arrival_ns = connection->received.ns;
+	if (walk->now - connection->arrival_ns <= MAX_UNCOUNTED_JIFFIES * settings.jiffy_ns)
+		connection->arrival_ns = walk->now;
+	return 0;
+}
+
+/* By when the newest request, which ends at a sequence number, had come whole: it is in the receive buffer, or was there. */
+static __always_inline __u64 came_whole(struct connection *connection, __u32 end, __u64 now)
+{
+	__u64 ns = now;
+
+	if (has_come(&connection->received, end))
+		ns = connection->received.ns;
+	else if (has_come(&connection->last_received, end))
+		ns = connection->last_received.ns;
+	return ns > connection->arrival_ns ? ns : connection->arrival_ns;
+}
+
 /* The last byte of the newest request has been read. */
 static __always_inline void complete_request(struct connection *connection, __u64 now)
 {
@@ -281,7 +350,9 @@ static __always_inline void complete_request(struct connection *connection, __u6
 		return;
 	open = open_at(connection, connection->open_count - 1);
 	open->last_read_ns = now;
-	open->complete_ns = connection->complete_ns ? connection->complete_ns : now;
+	open->complete_ns = connection->complete_ns;
+	if (!open->complete_ns)
+		open->complete_ns = came_whole(connection, open->read_sequence + open->request_bytes, now);
 }
 
 /* One step through bytes that were read; how many it took, 0 where they are no request's. */
@@ -300,11 +371,8 @@ __noinline __u32 step_requests(struct connection *connection, struct walk *walk)
 			complete_request(connection, walk->now);
 		return take;
 	}
-	if (!head->have) {
-		connection->request_ns = walk->now;
-		connection->complete_ns = 0;
-		connection->request_sequence = walk->sequence + walk->at;
-	}
+	if (!head->have)
+		begin_request(connection, walk, walk->sequence + walk->at);
 	if (head->have >= REQUEST_HEAD)
 		return 0;
 	/* what is behind the size is no other request's: a call that has only that is not looked at for longer */
@@ -344,9 +412,7 @@ static __always_inline bool synchronise(struct connection *connection, struct wa
 	if (settings.port_count && asks_for(&walk->buffers, SIZE_BYTES) && walk->left == SIZE_BYTES &&
 	    take_head(head, &walk->buffers, 0, SIZE_BYTES)) {
 		connection->expected = head_u32(head, 0);
-		connection->request_ns = walk->now;
-		connection->complete_ns = 0;
-		connection->request_sequence = walk->sequence;
+		begin_request(connection, walk, walk->sequence);
 		if (connection->expected >= MIN_REQUEST && connection->expected <= MAX_REQUEST)
 			return false;
 		connection->expected = 0;
@@ -386,7 +452,7 @@ static __always_inline void look_for_rest(struct connection *connection, struct 
 	if (!left && head->have >= SIZE_BYTES)
 		left = head_u32(head, 0) + SIZE_BYTES - head->have;
 	if (left && DIRECT(tcp, rcv_nxt) - DIRECT(tcp, copied_seq) >= left)
-		connection->complete_ns = now;
+		connection->complete_ns = came_whole(connection, DIRECT(tcp, copied_seq) + left, now);
 }
 
 static __always_inline int bytes_read(struct sock *sock, __s32 bytes)
@@ -405,6 +471,7 @@ static __always_inline int bytes_read(struct sock *sock, __s32 bytes)
 		return 0;
 	}
 	walk.now = bpf_ktime_get_ns();
+	walk.sock = (__u64)sock;
 	walk.port = local_port_of(sock);
 	walk.sequence = DIRECT(tcp, copied_seq) - bytes;
 	find_buffers(&walk.buffers);

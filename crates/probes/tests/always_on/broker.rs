@@ -140,7 +140,7 @@ impl Connection {
         buffer
     }
 
-    fn wait_for(&self, bytes: usize) {
+    pub(crate) fn wait_for(&self, bytes: usize) {
         let end = Instant::now() + Duration::from_secs(30);
         let mut there = 0_i32;
         while (there as usize) < bytes {
@@ -152,7 +152,11 @@ impl Connection {
 
     /// As Kafka's `NetworkReceive` does: the size, then the rest.
     pub(crate) fn read_request(&mut self) -> Clock {
-        let mut clock = Clock::start();
+        self.read_request_since(Clock::start())
+    }
+
+    /// The same with a clock that was started before the request was sent.
+    pub(crate) fn read_request_since(&mut self, mut clock: Clock) -> Clock {
         let size = self.read(4);
         clock.has_begun();
         self.read(u32::from_be_bytes(size.try_into().unwrap()) as usize);

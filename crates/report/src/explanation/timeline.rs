@@ -18,8 +18,8 @@ use crate::slowest::Slowest;
 use crate::text_writer::TextWriter;
 
 /// Of a request of a watch that is always on.
-const SEEN_BY_CALLS: &str = "seen by the broker's calls on its socket (--watch always-on): the time before its first byte was read and after its last \
-     was written is not in it";
+const SEEN_BY_CALLS: &str = "seen by the broker's calls on its socket (--watch always-on): it may have waited longer in the socket before its \
+     first byte was read, and the time after its last was written is not in it";
 /// Requests with the same number that are kept, and that are named.
 const MAX_REQUESTS: usize = 10;
 /// Columns of what a row is, of its start and its length.

@@ -298,19 +298,33 @@ impl Names {
         request.sequence = Some(slow.read_sequence);
         request.response_sequence = Some(slow.write_sequence);
         request.max_wait_ms = i32::try_from(slow.max_wait_ms).ok().filter(|ms| *ms > 0);
+        request.throttle_ms = throttle_ms(slow);
         request.partitions = answers.into_iter().map(|answered| answered.partition).collect();
-        let read = (request.arrival, request.arrival_end);
         request.arrival_end = clock.from_monotonic(slow.complete_ns);
+        let behind = clock.from_monotonic(slow.previous_ns) - request.arrival_end;
+        request.head_of_line = Some(behind.at_least_zero());
         let written =
             (request.response.unwrap_or(request.arrival_end), request.end.unwrap_or(request.arrival_end));
-        let Request { reader_tid, tid, request_bytes, answer_bytes, .. } = slow.request;
-        let read = (read, slow.read_sequence, Some(request_bytes));
-        let written = (written, slow.write_sequence, Some(answer_bytes));
-        let ops = [
-            self.socket_op(slow, SocketOpKind::Read, reader_tid, read),
-            self.socket_op(slow, SocketOpKind::Write, tid, written),
-        ];
-        ops.map(Event::from).into_iter().chain([request.into()]).collect()
+        let written = (written, slow.write_sequence, Some(slow.request.answer_bytes));
+        let mut ops = self.reads(slow, clock);
+        ops.push(self.socket_op(slow, SocketOpKind::Write, slow.request.tid, written));
+        ops.into_iter().map(Event::from).chain([request.into()]).collect()
+    }
+
+    /// The calls that read a slow request. A thread takes at once what is there: that is one call here. For the rest it came again,
+    /// nobody knows how often: of those there are the first and the last, each with a byte that it had.
+    fn reads(&mut self, slow: &SlowRequest, clock: ClockOffset) -> Vec<SocketOp> {
+        let Request { reader_tid, last_read_ns, request_bytes, .. } = slow.request;
+        let (first, last) = (clock.from_monotonic(slow.first_read_ns), clock.from_monotonic(last_read_ns));
+        let mut read = |time, byte, bytes| {
+            let sequence = slow.read_sequence.wrapping_add(byte);
+            self.socket_op(slow, SocketOpKind::Read, reader_tid, (time, sequence, Some(bytes)))
+        };
+        if slow.complete_ns <= slow.first_read_ns {
+            return vec![read((first, last), 0, request_bytes)];
+        }
+        let reads = [read((first, first), 0, 1), read((last, last), request_bytes.saturating_sub(1), 1)];
+        reads.map(|read| SocketOp { bytes: None, ..read }).into()
     }
 
     /// The calls that send files into a slow answer, as far as their thread slept in them.
@@ -383,7 +397,7 @@ impl Names {
                     error_code: Some(answered.error_code),
                     ..Partition::default()
                 },
-                first_ns: slow.request.first_read_ns,
+                first_ns: slow.request.arrival_ns,
                 last_ns: slow.request.last_ns,
             }
         };
@@ -394,11 +408,18 @@ impl Names {
 /// Bytes of a frame's size.
 pub(super) const SIZE_BYTES: u32 = 4;
 
+/// For how long an answer says that its client was throttled; nothing where less than the whole answer was kept.
+fn throttle_ms(slow: &SlowRequest) -> Option<i32> {
+    let asked = (ApiKey(slow.request.api_key), slow.request.api_version);
+    let mut answers = ResponseStream::new(stream::Options::default(), Start::Boundary);
+    answers.advance(&slow.answer, (), &mut |_| Some(asked)).1?.throttle_ms
+}
+
 /// Whether both records are of one request.
 fn is_of(one: &Request, other: &Request) -> bool {
     one.connection == other.connection
         && one.correlation_id == other.correlation_id
-        && one.first_read_ns == other.first_read_ns
+        && one.arrival_ns == other.arrival_ns
 }
 
 /// The writes in which threads waited, from the first time that each left the CPU to the last that it came back.
@@ -429,7 +450,7 @@ fn row(request: &Request, ends: &Connection, clock: ClockOffset) -> Option<model
     }
     let at = |ns: u64| clock.from_monotonic(ns);
     Some(model::Request {
-        arrival: at(request.first_read_ns),
+        arrival: at(request.arrival_ns),
         arrival_end: at(request.last_read_ns),
         response: Some(at(request.first_write_ns)),
         end: Some(at(request.last_ns)),
