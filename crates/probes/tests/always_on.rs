@@ -17,6 +17,9 @@ mod gate;
 #[allow(dead_code, reason = "other tests need the rest")]
 #[path = "live/scene.rs"]
 mod scene;
+#[allow(dead_code, reason = "other tests need the rest")]
+#[path = "live/stops.rs"]
+mod stops;
 
 use std::fs::{self, File};
 use std::io::{Seek as _, Write as _};
@@ -77,6 +80,7 @@ fn a_broker_is_watched() {
     check_wait(&mut watch, &file_systems[0]);
     check_file_call(file_systems[0].path());
     check_cpu_wait(&mut watch);
+    check_stopped(&mut watch);
     check_wait_after_write(&mut watch);
     check_overwritten(&broker, file_systems[0].path());
     let losses = watch.session.losses();
@@ -549,6 +553,21 @@ fn check_wait(watch: &mut Watch, file_system: &FileSystem) {
     // Down to where it sleeps: what a lock is taken by does not say which kind it is.
     assert!(wait.stack.contains(";vfs_write;") && wait.stack.ends_with("schedule"), "{}", wait.stack);
     assert_eq!(&*wait.comm, "writer");
+}
+
+/// A signal or a freezer stops all threads, this one among them.
+fn check_stopped(watch: &mut Watch) {
+    for (stop, kind) in [(stops::by_signal as fn(), WaitKind::Stopped), (stops::by_freezer, WaitKind::Frozen)]
+    {
+        let from_ns = monotonic_ns();
+        stop();
+        let waits = watch.waits_of(scene::current_tid(), from_ns);
+        let stopped =
+            waits.iter().find(|it| it.kind == kind).unwrap_or_else(|| panic!("{kind:?}: {waits:#?}"));
+        let length = Duration::from_nanos(stopped.last_ns - stopped.first_ns);
+        assert!(length >= stops::STOP / 2, "{stopped:#?}");
+        assert_eq!((stopped.call, &*stopped.stack), (None, ""));
+    }
 }
 
 /// A sync sleeps until the journal's commit is on the device.

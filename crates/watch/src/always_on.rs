@@ -95,6 +95,7 @@ pub(crate) fn seen(plan: &Plan) -> Vec<Purpose> {
         active(REQUEST_LATENCIES, "histograms of all requests, once a second", &[Hooks::Requests]),
         active(KERNEL, "appends around slow requests", &files),
         active(probes::Purpose::OffCpu.as_str(), waits, &[Hooks::Waits]),
+        active(probes::Purpose::ProcessStops.as_str(), "by signals and freezers", &[Hooks::Waits]),
         active(probes::Purpose::KernelStacks.as_str(), waits, &[Hooks::Waits]),
     ]
     .into_iter()

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use crate::bpf::always_on::types::{self, record_kind, request_flag};
+use crate::bpf::always_on::types::{self, record_kind, request_flag, wait_place};
 use crate::bpf::{record, text_of, whole};
 use crate::stacks::Stacks;
 
@@ -115,6 +115,10 @@ pub enum WaitKind {
     Runnable,
     /// It slept so that no signal wakes it.
     Uninterruptible,
+    /// A signal had stopped its process.
+    Stopped,
+    /// A freezer had stopped its cgroup.
+    Frozen,
 }
 
 /// A call that reads, sends (`sendfile`) or syncs a file.
@@ -311,7 +315,11 @@ fn decode_append(append: &types::append_record) -> Append {
 
 fn decode_cpu_wait(wait: &types::cpu_wait_record) -> Wait {
     Wait {
-        kind: WaitKind::Runnable,
+        kind: match wait_place(wait.place.into()) {
+            wait_place::WAIT_STOPPED => WaitKind::Stopped,
+            wait_place::WAIT_FROZEN => WaitKind::Frozen,
+            _ => WaitKind::Runnable,
+        },
         tid: wait.tid,
         comm: String::from_utf8_lossy(text_of(&wait.comm)).into(),
         first_ns: wait.first_ns,
@@ -388,6 +396,11 @@ mod tests {
         bytes[48..51].copy_from_slice(b"abc");
         let Some(Record::Wait(wait)) = decode(&bytes) else { panic!("it is no wait") };
         assert_eq!((wait.kind, &*wait.comm, wait.call, &*wait.stack), (WaitKind::Runnable, "abc", None, ""));
+        for (place, kind) in [(2, WaitKind::Runnable), (3, WaitKind::Stopped), (4, WaitKind::Frozen)] {
+            bytes[9] = place;
+            let Some(Record::Wait(wait)) = decode(&bytes) else { panic!("it is no wait") };
+            assert_eq!(wait.kind, kind);
+        }
     }
 
     #[test]

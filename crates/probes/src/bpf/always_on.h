@@ -193,11 +193,26 @@ struct append_record {
 	__u64 length;
 };
 
-/* A thread that could have run: another one had its CPU. Where it was then says nothing of why. */
+/* Why a thread was off the CPU. */
+enum wait_place {
+	/* it sleeps uninterruptibly */
+	WAIT_ASLEEP,
+	/* it was preempted in the kernel: a call that it was in, it still is in */
+	WAIT_PREEMPTED,
+	/* it gave way on its way back to user space: it is in no call any more */
+	WAIT_AT_EXIT,
+	/* a signal had stopped it, and so its process; a freezer its cgroup */
+	WAIT_STOPPED,
+	WAIT_FROZEN,
+};
+
+/* A thread that could have run: another one had its CPU, or it was stopped. Where it was then says nothing of why. */
 struct cpu_wait_record {
 	__u64 stamp;
 	__u8 kind;
-	__u8 reserved[3];
+	/* enum wait_place */
+	__u8 place;
+	__u8 reserved[2];
 	__u32 tid;
 	__u64 first_ns;
 	__u64 last_ns;
@@ -296,6 +311,7 @@ struct always_on_records {
 	enum always_on_count count;
 	enum record_kind kind;
 	enum request_flag request_flag;
+	enum wait_place wait_place;
 };
 
 #endif

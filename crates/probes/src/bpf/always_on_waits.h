@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Times that a thread of the target was off the CPU and not by its own wish: in an uninterruptible sleep, or runnable without
- * a CPU. Interruptible sleeps, which are most, cost a comparison. No user memory of the thread is read: it is not the current
- * one yet when it returns.
+ * Times that a thread of the target was off the CPU and not by its own wish: in an uninterruptible sleep, runnable without
+ * a CPU, or stopped with its process. Interruptible sleeps, which are most, cost some comparisons. No user memory of the thread
+ * is read: it is not the current one yet when it returns.
  */
 #ifndef BROKERSCOPE_ALWAYS_ON_WAITS_H
 #define BROKERSCOPE_ALWAYS_ON_WAITS_H
@@ -12,15 +12,6 @@
 
 /* A thread whose return nobody saw keeps its slot no longer than this. */
 #define MAX_SLOT_NS 60000000000
-
-enum wait_place {
-	/* it sleeps uninterruptibly */
-	WAIT_ASLEEP,
-	/* it was preempted in the kernel: a call that it was in, it still is in */
-	WAIT_PREEMPTED,
-	/* it gave way on its way back to user space: it is in no call any more */
-	WAIT_AT_EXIT,
-};
 
 /* arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h */
 #if defined(__TARGET_ARCH_arm64)
@@ -274,6 +265,7 @@ static __noinline int record_cpu_wait(struct task_struct *task, struct interval 
 	/* the kernel has counted a write that the thread comes back from: the number is the next one's */
 	in_call = off->place == WAIT_PREEMPTED && !off->late;
 	wait->kind = RECORD_CPU_WAIT;
+	wait->place = off->place;
 	wait->tid = visible_tid_of(task);
 	wait->first_ns = off->first_ns;
 	wait->last_ns = off->last_ns;
@@ -355,6 +347,10 @@ int BPF_PROG(always_on_switch, bool preempt, struct task_struct *prev, struct ta
 			leave_cpu(ctx, prev, WAIT_AT_EXIT);
 		else if (state & TASK_UNINTERRUPTIBLE)
 			leave_cpu(ctx, prev, WAIT_ASLEEP);
+		else if (state & __TASK_STOPPED)
+			leave_cpu(ctx, prev, WAIT_STOPPED);
+		else if (state & TASK_FROZEN || is_in_freezer_trap(prev, state))
+			leave_cpu(ctx, prev, WAIT_FROZEN);
 	}
 	if ((__u32)next->tgid == settings.tgid)
 		regain_cpu(next);

@@ -30,8 +30,11 @@ typedef _Bool bool;
 /* include/linux/sched.h: states and flags of a task */
 #define TASK_INTERRUPTIBLE 0x1
 #define TASK_UNINTERRUPTIBLE 0x2
+#define __TASK_STOPPED 0x4
+#define __TASK_TRACED 0x8
 #define TASK_WAKEKILL 0x100
 #define TASK_NOLOAD 0x400
+#define TASK_FROZEN 0x8000
 #define PF_IDLE 0x2
 #define PF_KTHREAD 0x200000
 
@@ -437,6 +440,16 @@ static __always_inline __u32 state_of(struct task_struct *task)
 	if (bpf_core_field_exists(old->state))
 		return old->state;
 	return task->__state;
+}
+
+/*
+ * Whether cgroup version 2's freezer has a task: do_freezer_trap, kernel/signal.c. Who waits for a child of vfork is marked so too,
+ * and sleeps killably (wait_for_vfork_done, kernel/fork.c).
+ */
+static __always_inline bool is_in_freezer_trap(struct task_struct *task, __u32 state)
+{
+	return state & TASK_INTERRUPTIBLE && bpf_core_field_exists(task->frozen) &&
+	       BPF_CORE_READ_BITFIELD(task, frozen);
 }
 
 /*

@@ -14,11 +14,7 @@
 #pragma once
 #include "state.h"
 
-/* include/linux/sched.h */
-#define __TASK_STOPPED 0x4
-#define __TASK_TRACED 0x8
-#define TASK_FROZEN 0x8000
-/* before Linux 6.1, in place of that state; another flag since */
+/* include/linux/sched.h: before Linux 6.1, in place of TASK_FROZEN; another flag since */
 #define PF_FROZEN 0x10000
 
 /* include/uapi/asm-generic/signal.h: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU */
@@ -62,12 +58,7 @@ static __always_inline __u8 stop_reason_of(struct task_struct *task)
 		return STOPPED_BY_FREEZER;
 	if (LINUX_KERNEL_VERSION < VERSION(6, 1) && task->flags & PF_FROZEN)
 		return STOPPED_BY_FREEZER;
-	/*
-	 * Version 2's freezer: do_freezer_trap, kernel/signal.c. Who waits for a child of vfork is marked so too, and
-	 * sleeps killably (wait_for_vfork_done, kernel/fork.c).
-	 */
-	if (state & TASK_INTERRUPTIBLE && bpf_core_field_exists(task->frozen) &&
-	    BPF_CORE_READ_BITFIELD(task, frozen))
+	if (is_in_freezer_trap(task, state))
 		return STOPPED_BY_FREEZER;
 	return NOT_STOPPED;
 }

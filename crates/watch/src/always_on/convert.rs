@@ -9,8 +9,8 @@ use std::time::Instant;
 use ahash::RandomState;
 use libc::c_long;
 use model::{
-    ClockOffset, Event, FileKind, FileOp, FileOpKind, Nanos, OffCpu, Partition, Pid, RequestSource, SocketOp,
-    SocketOpKind, Tid, TopicId, TopicPartition,
+    ClockOffset, Event, FileKind, FileOp, FileOpKind, Nanos, OffCpu, Partition, Pid, ProcessStop,
+    RequestSource, SocketOp, SocketOpKind, StopKind, Tid, TopicId, TopicPartition,
 };
 use probes::always_on::{
     Append, Connection, FileCall, Outcome, Record, Request, SlowRequest, Wait, WaitKind,
@@ -131,7 +131,9 @@ impl Names {
                     }
                     events.push(op.into());
                 }
-                Record::Wait(wait) if is_fresh => events.push(self.off_cpu(wait, clock).into()),
+                Record::Wait(wait) if is_fresh && stop_kind(wait).is_none() => {
+                    events.push(self.off_cpu(wait, clock).into());
+                }
                 Record::Request(request) if is_fresh => {
                     let mut slow = report.slow.iter().chain(report.waiting);
                     let is_slow = slow.any(|slow| is_of(&slow.request, request));
@@ -141,6 +143,8 @@ impl Names {
                 _ => {}
             }
         }
+        let fresh = report.records.iter().filter(|record| report.fresh_ns.contains(&record.last_ns()));
+        events.extend(stops(fresh, self.pid, clock).into_iter().map(Event::from));
         let oldest_ns = report.records.first().map_or(0, Record::first_ns);
         self.nameless.retain(|(_, first_ns)| *first_ns >= oldest_ns);
         for (slow, answers) in report.slow.iter().zip(answers) {
@@ -437,6 +441,32 @@ fn calls(records: &[Record]) -> Calls {
     calls
 }
 
+/// What had stopped a thread's process.
+fn stop_kind(wait: &Wait) -> Option<StopKind> {
+    match wait.kind {
+        WaitKind::Stopped => Some(StopKind::Signal),
+        WaitKind::Frozen => Some(StopKind::Freezer),
+        WaitKind::Runnable | WaitKind::Uninterruptible => None,
+    }
+}
+
+/// Times in which the process was stopped, of records in the order in which they began. Signals and freezers stop all threads, one
+/// after the other: it stood still from the first that stopped to the first that ran again.
+fn stops<'r>(records: impl Iterator<Item = &'r Record>, pid: Pid, clock: ClockOffset) -> Vec<ProcessStop> {
+    let mut stops: Vec<ProcessStop> = Vec::new();
+    for record in records {
+        let Record::Wait(wait) = record else { continue };
+        let Some(kind) = stop_kind(wait) else { continue };
+        let (start, end) = (clock.from_monotonic(wait.first_ns), clock.from_monotonic(wait.last_ns));
+        if let Some(stop) = stops.last_mut().filter(|stop| stop.kind == kind && start < stop.end) {
+            (stop.end, stop.threads) = (stop.end.min(end), stop.threads + 1);
+        } else {
+            stops.push(ProcessStop { start, end, pid, kind, by_tid: None, by: Arc::default(), threads: 1 });
+        }
+    }
+    stops
+}
+
 /// Whether a thread slept on its way back to user space (over its cgroup's memory, say): the kernel has counted the write that
 /// it comes back from, so the number is the next one's.
 fn is_at_exit(wait: &Wait) -> bool {
@@ -501,6 +531,24 @@ mod tests {
             wait(u32::MAX, 3, "do_sync_file_range"),
         ];
         assert_eq!(calls(&records), Calls::from_iter([((7, 1), (10, 20))]));
+    }
+
+    #[test]
+    fn a_process_stands_still_until_its_first_thread_runs() {
+        let stopped = |tid, first_ns, last_ns, kind| {
+            let Record::Wait(wait) = wait(u32::MAX, 0, "") else { unreachable!() };
+            Record::Wait(Wait { tid, first_ns, last_ns, kind, ..wait })
+        };
+        let records = [
+            stopped(1, 100, 210, WaitKind::Stopped),
+            stopped(2, 110, 200, WaitKind::Stopped),
+            stopped(3, 120, 190, WaitKind::Uninterruptible),
+            stopped(1, 300, 400, WaitKind::Frozen),
+        ];
+        let stops = stops(records.iter(), 9, ClockOffset::from_ns(0));
+        let stops: Vec<_> =
+            stops.iter().map(|stop| (stop.start.0, stop.end.0, stop.kind, stop.threads)).collect();
+        assert_eq!(stops, [(100, 200, StopKind::Signal, 2), (300, 400, StopKind::Freezer, 1)]);
     }
 
     #[test]
