@@ -276,8 +276,13 @@ static __always_inline bool is_request(const struct head *head)
 	       head_u16(head, SIZE_BYTES + 2) <= MAX_API_VERSION;
 }
 
-/* Fewer are within what the kernel's clock may err by. */
+/* Fewer make no difference. */
 #define MAX_UNCOUNTED_JIFFIES 2
+/*
+ * So late may the kernel be in counting jiffies, until another CPU does it in the place of one that has no time, or of which a
+ * hypervisor has taken the time (kernel/time/tick-sched.c). Data that came meanwhile seems to have come before.
+ */
+#define MAX_STALLED_JIFFIES 5
 
 /*
  * By when all was in the receive buffer that is there or was just read: the kernel keeps the jiffy in which data last came, of
@@ -292,7 +297,7 @@ static __always_inline __u64 last_arrival(struct sock *sock, __u64 now)
 
 	if (!bpf_core_field_exists(struct inet_connection_sock, icsk_ack.lrcvtime))
 		return now;
-	jiffies = (__u32)bpf_jiffies64() - DIRECT(connection, icsk_ack.lrcvtime) - 1;
+	jiffies = (__u32)bpf_jiffies64() - DIRECT(connection, icsk_ack.lrcvtime) - 1 - MAX_STALLED_JIFFIES;
 	if (jiffies <= MAX_UNCOUNTED_JIFFIES)
 		return now;
 	/* a clock that is read after the jiffies: so it errs on the late side */
