@@ -95,7 +95,9 @@ fn slow_requests_have_their_cause() {
         let request = &verdict["request"];
         assert!(request["latency_ns"].as_i64() >= Some(65_000_000), "{verdict:#}");
         assert!(request["partitions"][0]["base_offset"].as_i64() >= Some(0), "{verdict:#}");
-        assert!(verdict["stages"]["append"].as_i64() >= Some(50_000_000), "{verdict:#}");
+        // It waited for the journal itself, or behind another one on its connection that did.
+        let waited = ["append", "head_of_line"].map(|stage| verdict["stages"][stage].as_i64().unwrap_or(0));
+        assert!(waited.iter().sum::<i64>() >= 50_000_000, "{verdict:#}");
     }
     assert_recorded_the_same(&recording, &recording_ended.join().unwrap().stderr);
     assert_eq!(summary["joins"]["unjoined"], 0, "{summary:#}");

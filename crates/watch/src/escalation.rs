@@ -141,6 +141,7 @@ impl EscalationSource {
         self.handover.end(feed.now());
         let ended = packets.map(join).and_then(|summary| summary.packets?.err());
         self.handover.packets_ended();
+        self.handover.detach(feed.now());
         self.trouble.extend(ended.map(|error| format!("the capture ended early: {error}")));
         let ended = probes.map(join).and_then(|summary| summary.kernel);
         self.trouble.extend(ended.map(|error| format!("the probes ended early: {error}")));

@@ -40,8 +40,10 @@ pub(crate) struct Handover(Mutex<State>);
 struct State {
     /// Slow requests that the policy has not counted yet.
     slow: u64,
-    /// When the probes of the last escalation were attached, and when it ended.
+    /// When the probes of the last escalation were attached, and from when on what they see is not taken.
     attached: Option<Nanos>,
+    detached: Option<Nanos>,
+    /// When it ended.
     ended: Option<Nanos>,
     /// Packets that passed before then have been read; none while nothing is captured.
     packets_read_ns: Option<u64>,
@@ -67,7 +69,7 @@ impl Handover {
     /// An escalation begins.
     pub(super) fn begin(&self) {
         let mut state = lock(&self.0);
-        (state.attached, state.ended) = (None, None);
+        (state.attached, state.detached, state.ended) = (None, None, None);
     }
 
     /// Its probes are attached.
@@ -80,7 +82,13 @@ impl Handover {
         lock(&self.0).packets_read_ns = Some(until_ns);
     }
 
-    /// What is seen from now on is of the always-on sources.
+    /// What the kernel did from now on is of the always-on sources. No sooner than packets ended: of each request that they showed
+    /// the probes saw the writes.
+    pub(super) fn detach(&self, at: Nanos) {
+        lock(&self.0).detached = Some(at);
+    }
+
+    /// Requests from now on are of the always-on source.
     pub(super) fn end(&self, at: Nanos) {
         lock(&self.0).ended = Some(at);
     }
@@ -117,7 +125,8 @@ impl State {
 
     /// Whether the escalation's probes saw all of it.
     fn is_within(&self, start: Nanos, end: Nanos) -> bool {
-        self.attached.is_some_and(|attached| attached <= start) && self.ended.is_none_or(|ended| end <= ended)
+        self.attached.is_some_and(|attached| attached <= start)
+            && self.detached.is_none_or(|detached| end <= detached)
     }
 
     fn remember(&mut self, request: &Request) {
@@ -212,7 +221,9 @@ mod tests {
         handover.attach(Nanos::from_millis(1_000));
         assert_eq!(givers(&handover, &wait(999, 1_500)), [Mode::AlwaysOn], "its start was not seen");
         assert_eq!(givers(&handover, &wait(1_000, 1_500)), [Mode::Full]);
-        handover.end(Nanos::from_millis(2_000));
+        handover.end(Nanos::from_millis(1_900));
+        assert_eq!(givers(&handover, &wait(1_500, 2_100)), [Mode::Full], "packets are still read");
+        handover.detach(Nanos::from_millis(2_000));
         assert_eq!(givers(&handover, &wait(1_500, 2_000)), [Mode::Full], "which is delivered later");
         assert_eq!(givers(&handover, &wait(1_500, 2_001)), [Mode::AlwaysOn], "its end was not seen");
         handover.begin();
