@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Kafka's requests and answers in the bytes of a connection: both are frames of a size (4 bytes) and as many bytes, a request's
- * begin with API key, version (2 bytes each) and correlation id (4), an answer's with the XX when the last byte of its answer is with the socket.
+ * begin with API key, version (2 bytes each) and correlation id (4), an answer's with the correlation id. A request begins when
+ * its first byte is in the socket, at the latest, and ends when the last byte of its answer is.
  *
  * A broker answers a connection's requests in order, and reads none before it has answered the last (Selector.mute), but for
  * those with acks=0, which have no answer: an answer to a later request closes them.
