@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use crate::quantity;
 
 #[cfg(feature = "live")]
-pub(crate) use live::{Default, FullFlag};
+pub(crate) use live::{FullFlag, Preference};
 
 /// `--watch`.
 #[derive(Clone, Copy, Debug, Args)]
@@ -56,7 +56,7 @@ mod live {
 
     /// What a command's `auto` prefers.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Default {
+    pub(crate) enum Preference {
         Full,
         AlwaysOn,
     }
@@ -78,7 +78,7 @@ mod live {
         /// `always-on` was asked for and is not possible: with these flags, or on this host.
         pub(crate) fn choose(
             self,
-            default: Default,
+            default: Preference,
             only_full: &[FullFlag],
             slow: Slow,
         ) -> anyhow::Result<Option<Nanos>> {
@@ -86,9 +86,9 @@ mod live {
             let given = given.or((slow.slower_than <= Nanos::ZERO).then_some("--slower-than 0"));
             let survey = || always_on::Plan::choose(&Facts::survey()).unavailable().cloned();
             let is_always_on = match (self.watch, default) {
-                (Mode::Full, _) | (Mode::Auto, Default::Full) => false,
+                (Mode::Full, _) | (Mode::Auto, Preference::Full) => false,
                 (Mode::AlwaysOn, _) => demand(given, survey)?,
-                (Mode::Auto, Default::AlwaysOn) => {
+                (Mode::Auto, Preference::AlwaysOn) => {
                     let why_full = why_full(given, survey);
                     tracing::info!("{}", describe(why_full.as_deref()));
                     why_full.is_none()
@@ -136,7 +136,7 @@ mod live {
     mod tests {
         use probes::State;
 
-        use super::{Default, Mode, Nanos, Slow, WatchMode, demand, why_full};
+        use super::{Mode, Nanos, Preference, Slow, WatchMode, demand, why_full};
 
         fn available() -> Option<State> {
             None
@@ -183,13 +183,13 @@ mod live {
         #[test]
         fn a_mode_that_is_full_asks_nothing_of_the_host() {
             let slow = Slow { slower_than: Nanos::from_millis(100) };
-            for (watch, default) in [(Mode::Full, Default::AlwaysOn), (Mode::Auto, Default::Full)] {
+            for (watch, default) in [(Mode::Full, Preference::AlwaysOn), (Mode::Auto, Preference::Full)] {
                 assert_eq!(mode(watch).choose(default, &[], slow).unwrap(), None);
             }
             // Everything would be slow.
             let every = Slow { slower_than: Nanos::ZERO };
-            assert_eq!(mode(Mode::Auto).choose(Default::AlwaysOn, &[], every).unwrap(), None);
-            let demanded = mode(Mode::AlwaysOn).choose(Default::Full, &[], every);
+            assert_eq!(mode(Mode::Auto).choose(Preference::AlwaysOn, &[], every).unwrap(), None);
+            let demanded = mode(Mode::AlwaysOn).choose(Preference::Full, &[], every);
             assert!(demanded.unwrap_err().to_string().contains("--slower-than"));
         }
     }

@@ -161,13 +161,13 @@ impl Explain {
         use analysis::Gaps;
         use analysis::source::{Live, LiveOptions};
 
-        use crate::watch_mode::Default;
+        use crate::watch_mode::Preference;
 
         let stop = Stop::after(None)?;
         let options = self.scope.live_options(self.jvm);
         let slow = self.scope.slow.slower_than;
         // An engineer who looks now wants all evidence.
-        let always_on = self.mode.choose(Default::Full, &self.only_full(interface), self.scope.slow)?;
+        let always_on = self.mode.choose(Preference::Full, &self.only_full(interface), self.scope.slow)?;
         let wait = if always_on.is_some() { ALWAYS_ON_WAIT } else { options.wait };
         let options = LiveOptions { interface: Some(interface.to_owned()), always_on, wait, ..options };
         let options = LiveOptions { max_cost: Some(self.mode.max_cost(always_on)), ..options };

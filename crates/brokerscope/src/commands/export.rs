@@ -212,7 +212,7 @@ mod live {
     };
     use crate::commands::record::manifest;
     use crate::own_process::OwnProcess;
-    use crate::watch_mode::Default;
+    use crate::watch_mode::Preference;
 
     /// Between two bursts: to be woken for every batch costs more, and nobody asks more often than that.
     const PAUSE: StdDuration = StdDuration::from_millis(50);
@@ -233,7 +233,7 @@ mod live {
         let [interface, message_id] = args.service.packet_flags();
         let topics = ("--top-topics", args.top_topics.is_some_and(|count| count > 0));
         let only_full = [interface, message_id, topics];
-        let always_on = args.mode.choose(Default::AlwaysOn, &only_full, args.service.scope.slow)?;
+        let always_on = args.mode.choose(Preference::AlwaysOn, &only_full, args.service.scope.slow)?;
         let max_cost = args.mode.max_cost(always_on);
         let options = LiveOptions {
             wait: StdDuration::ZERO,

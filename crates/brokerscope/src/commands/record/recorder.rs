@@ -18,7 +18,7 @@ use watch::{EventSink as _, Memory, Slice, Watch, WatchSummary};
 use super::intake::{Counts, Intake};
 use super::{Record, manifest};
 use crate::args::CPU_SAMPLES_HZ;
-use crate::watch_mode::Default;
+use crate::watch_mode::Preference;
 
 /// Between two looks at whether anything is to be written.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -87,7 +87,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
 fn choose(args: &Record) -> anyhow::Result<Option<Nanos>> {
     let [interface, message_id] = args.service.packet_flags();
     let samples = ("--cpu-samples", args.cpu_samples.is_some_and(|hz| hz > 0));
-    let default = if args.keep_near().is_some() { Default::AlwaysOn } else { Default::Full };
+    let default = if args.keep_near().is_some() { Preference::AlwaysOn } else { Preference::Full };
     args.mode.choose(default, &[interface, message_id, samples], args.service.scope.slow)
 }
 
