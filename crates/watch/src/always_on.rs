@@ -1,14 +1,15 @@
 //! The always-on source: sleeps until a request was slow, then reads what the kernel had recorded around it. While nothing
 //! is slow it costs the broker what the kernel's programs take, and itself nothing.
 //!
-//! What it cannot know: when a request's bytes came to the broker, but for a bound, and its answer's left it, before and after the
-//! calls that moved them; what a request asked for; what followers fetched.
+//! What it cannot know: when the bytes of an answer left the broker, after the calls that moved them; what a request asked for;
+//! what followers fetched.
 //!
 //! Once a second it also reads what the kernel added up of all requests.
 
 mod convert;
 mod latencies;
 mod segments;
+mod slow;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -26,10 +27,11 @@ use crate::plan::{Outcome, Purpose};
 use crate::source::{BrokerProcess, Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::ThreadNames;
 use crate::watch::{KERNEL, REQUEST_LATENCIES, REQUESTS};
-use convert::{Names, Report, Topics};
+use convert::{Names, Report};
 use latencies::LatencyReader;
 use model::{LossKind, Pid};
 use segments::Segments;
+use slow::Topics;
 
 /// What bears on a slow request has ended so long after it: waits and writes of others that it began.
 const SETTLE_NS: u64 = 500_000_000;
@@ -89,7 +91,7 @@ pub(crate) fn seen(plan: &Plan) -> Vec<Purpose> {
     [
         active(
             REQUESTS,
-            "from the first byte in the socket, at the latest, to the last that the broker writes",
+            "from the first byte in the socket to the last that the broker writes",
             &[Hooks::Requests],
         ),
         active(REQUEST_LATENCIES, "histograms of all requests, once a second", &[Hooks::Requests]),

@@ -2,23 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use ahash::RandomState;
 use libc::c_long;
 use model::{
-    ClockOffset, Event, FileKind, FileOp, FileOpKind, Nanos, OffCpu, Partition, Pid, ProcessStop,
-    RequestSource, SocketOp, SocketOpKind, StopKind, Tid, TopicId, TopicPartition,
+    ClockOffset, Event, FileKind, FileOp, FileOpKind, Nanos, OffCpu, Pid, ProcessStop, StopKind, Tid,
 };
-use probes::always_on::{
-    Append, Connection, FileCall, Outcome, Record, Request, SlowRequest, Wait, WaitKind,
-};
-use wire::ApiKey;
-use wire::stream::{self, ResponseBody, ResponseStream, Start, TopicRef};
+use probes::always_on::{Append, Connection, FileCall, Record, Request, SlowRequest, Wait, WaitKind};
 
-use super::segments::{PartitionFile, SCAN_INTERVAL, Segments};
+use super::segments::{PartitionFile, Segments};
+use super::slow::{Answer, Topics, WrittenPartition, row};
 use crate::devices::Devices;
 use crate::mounts::DeviceNumber;
 use crate::thread_names::NameReader;
@@ -38,27 +32,6 @@ pub(super) struct Names {
 
 fn key(append: &Append) -> (Tid, u64) {
     (append.tid, append.first_ns)
-}
-
-/// Names of topics by their ids, read again where one is new.
-pub(super) struct Topics {
-    log_dirs: Vec<PathBuf>,
-    names: HashMap<TopicId, Arc<str>>,
-    scanned: Instant,
-}
-
-impl Topics {
-    pub(super) fn of(log_dirs: &[PathBuf]) -> Self {
-        let names = broker::topic_ids::scan(log_dirs);
-        Self { log_dirs: log_dirs.to_vec(), names, scanned: Instant::now() }
-    }
-
-    fn name(&mut self, id: TopicId) -> Option<Arc<str>> {
-        if !self.names.contains_key(&id) && self.scanned.elapsed() >= SCAN_INTERVAL {
-            *self = Self::of(&self.log_dirs);
-        }
-        self.names.get(&id).cloned()
-    }
 }
 
 /// Calls that write.
@@ -93,15 +66,6 @@ pub(super) struct Report<'r> {
     pub(super) waiting: &'r [SlowRequest],
 }
 
-/// A partition that a slow request wrote to, as its answer says.
-struct WrittenPartition {
-    partition: Partition,
-    named: Option<TopicPartition>,
-    /// When the request was in the broker.
-    first_ns: u64,
-    last_ns: u64,
-}
-
 impl Names {
     /// The events of an interval. Slow requests come with what was kept of them; of others only what their records say.
     pub(super) fn events(
@@ -113,7 +77,7 @@ impl Names {
         self.comms.clear();
         // Also of those that wait: what they wrote is delivered now.
         let known = report.slow.iter().chain(report.waiting);
-        let mut answers: Vec<Vec<WrittenPartition>> = known.map(|slow| self.answered(slow)).collect();
+        let mut answers: Vec<Answer> = known.map(|slow| self.answer(slow)).collect();
         let calls = calls(report.records);
         let mut events: Vec<Event> = self.file_calls(report, clock).into_iter().map(Event::from).collect();
         for record in report.records {
@@ -147,8 +111,8 @@ impl Names {
         events.extend(stops(fresh, self.pid, clock).into_iter().map(Event::from));
         let oldest_ns = report.records.first().map_or(0, Record::first_ns);
         self.nameless.retain(|(_, first_ns)| *first_ns >= oldest_ns);
-        for (slow, answers) in report.slow.iter().zip(answers) {
-            events.extend(self.slow_request(slow, answers, clock));
+        for (slow, answer) in report.slow.iter().zip(answers) {
+            events.extend(self.slow_request(slow, answer, clock));
             events.extend(self.sendfiles(slow, report.records, clock));
         }
         events
@@ -160,7 +124,7 @@ impl Names {
         &mut self,
         append: &Append,
         calls: &Calls,
-        answers: &mut [Vec<WrittenPartition>],
+        answers: &mut [Answer],
         clock: ClockOffset,
     ) -> Option<FileOp> {
         let segment = self.segments.find(append.device, append.inode, Some(append.generation))?.clone();
@@ -172,7 +136,8 @@ impl Names {
                 && append.first_ns <= answered.last_ns
                 && append.last_ns >= answered.first_ns
         };
-        let mut asking = answers.iter_mut().flatten().filter(may_be).peekable();
+        let written = answers.iter_mut().flat_map(|answer| &mut answer.written);
+        let mut asking = written.filter(may_be).peekable();
         let held = append.write_call.and_then(|call| calls.get(&(append.tid, call)));
         // One that was held up is of a request that is slow, though that may not have ended yet.
         let is_wanted = asking.peek().is_some() || held.is_some();
@@ -264,7 +229,7 @@ impl Names {
     }
 
     /// A thread's full name, or what the kernel calls it; empty of one that is gone.
-    fn thread(&mut self, tid: Tid) -> Arc<str> {
+    pub(super) fn thread(&mut self, tid: Tid) -> Arc<str> {
         let pid = self.pid;
         let comm = self.comms.entry(tid).or_insert_with(|| {
             let comm = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
@@ -289,134 +254,6 @@ impl Names {
             waker: None,
         }
     }
-
-    /// A slow request, and the calls that read it and wrote its answer.
-    fn slow_request(
-        &mut self,
-        slow: &SlowRequest,
-        answers: Vec<WrittenPartition>,
-        clock: ClockOffset,
-    ) -> Vec<Event> {
-        let Some(mut request) = row(&slow.request, &slow.connection, clock) else { return Vec::new() };
-        request.client_id.clone_from(&slow.client_id);
-        request.sequence = Some(slow.read_sequence);
-        request.response_sequence = Some(slow.write_sequence);
-        request.max_wait_ms = i32::try_from(slow.max_wait_ms).ok().filter(|ms| *ms > 0);
-        request.throttle_ms = throttle_ms(slow);
-        request.partitions = answers.into_iter().map(|answered| answered.partition).collect();
-        request.arrival_end = clock.from_monotonic(slow.complete_ns);
-        let behind = clock.from_monotonic(slow.previous_ns) - request.arrival_end;
-        request.head_of_line = Some(behind.at_least_zero());
-        let written =
-            (request.response.unwrap_or(request.arrival_end), request.end.unwrap_or(request.arrival_end));
-        let written = (written, slow.write_sequence, Some(slow.request.answer_bytes));
-        let mut ops = self.reads(slow, clock);
-        ops.push(self.socket_op(slow, SocketOpKind::Write, slow.request.tid, written));
-        ops.into_iter().map(Event::from).chain([request.into()]).collect()
-    }
-
-    /// The calls that read a slow request. A thread takes at once what is there: that is one call here. For the rest it came again,
-    /// nobody knows how often: of those there are the first and the last, each with a byte that it had.
-    fn reads(&mut self, slow: &SlowRequest, clock: ClockOffset) -> Vec<SocketOp> {
-        let Request { reader_tid, last_read_ns, request_bytes, .. } = slow.request;
-        let (first, last) = (clock.from_monotonic(slow.first_read_ns), clock.from_monotonic(last_read_ns));
-        let mut read = |time, byte, bytes| {
-            let sequence = slow.read_sequence.wrapping_add(byte);
-            self.socket_op(slow, SocketOpKind::Read, reader_tid, (time, sequence, Some(bytes)))
-        };
-        if slow.complete_ns <= slow.first_read_ns {
-            return vec![read((first, last), 0, request_bytes)];
-        }
-        let reads = [read((first, first), 0, 1), read((last, last), request_bytes.saturating_sub(1), 1)];
-        reads.map(|read| SocketOp { bytes: None, ..read }).into()
-    }
-
-    /// The calls that send files into a slow answer, as far as their thread slept in them.
-    fn sendfiles(&mut self, slow: &SlowRequest, records: &[Record], clock: ClockOffset) -> Vec<Event> {
-        let Request { tid, first_write_ns, last_ns, .. } = slow.request;
-        let is_of_it = |wait: &&Wait| {
-            wait.tid == tid
-                && wait.call.is_some_and(|call| c_long::from(call) == libc::SYS_sendfile)
-                && wait.argument.is_some_and(|descriptor| descriptor as i32 == slow.descriptor)
-                && first_write_ns <= wait.first_ns
-                && wait.last_ns <= last_ns
-        };
-        let waits = records.iter().filter_map(|record| match record {
-            Record::Wait(wait) => Some(wait).filter(is_of_it),
-            _ => None,
-        });
-        let op = |wait: &Wait| {
-            let time = (clock.from_monotonic(wait.first_ns), clock.from_monotonic(wait.last_ns));
-            self.socket_op(slow, SocketOpKind::Sendfile, tid, (time, slow.write_sequence, None)).into()
-        };
-        waits.map(op).collect()
-    }
-
-    /// A call on a slow request's connection: from when to when, the first byte's sequence number, and how many bytes.
-    fn socket_op(
-        &mut self,
-        slow: &SlowRequest,
-        op: SocketOpKind,
-        tid: Tid,
-        ((start, end), sequence, bytes): ((Nanos, Nanos), u32, Option<u32>),
-    ) -> SocketOp {
-        SocketOp {
-            start,
-            end,
-            op,
-            pid: self.pid,
-            tid,
-            thread: self.thread(tid),
-            local: slow.connection.local,
-            remote: slow.connection.remote,
-            bytes: bytes.map(u64::from),
-            errno: None,
-            sequence,
-            sequence_end: sequence.wrapping_add(bytes.unwrap_or_default()),
-            peer_window: None,
-        }
-    }
-
-    /// What the answer says of partitions that were written; nothing where less than the whole answer was kept.
-    fn answered(&mut self, slow: &SlowRequest) -> Vec<WrittenPartition> {
-        let asked = (ApiKey(slow.request.api_key), slow.request.api_version);
-        let mut answers = ResponseStream::new(stream::Options::default(), Start::Boundary);
-        let (_, frame) = answers.advance(&slow.answer, (), &mut |_| Some(asked));
-        let Some(ResponseBody::Produce(partitions)) = frame.map(|frame| &frame.body) else {
-            return Vec::new();
-        };
-        let row = |answered: &stream::Partition| {
-            let (topic, topic_id) = match &answered.topic {
-                TopicRef::Name(name) => (Some(Arc::from(name.as_str())), None),
-                TopicRef::Id(id) => (self.topics.name(TopicId(*id)), Some(TopicId(*id))),
-            };
-            let partition = answered.partition;
-            WrittenPartition {
-                named: topic.clone().map(|topic| TopicPartition { topic, partition }),
-                partition: Partition {
-                    topic,
-                    topic_id,
-                    partition,
-                    base_offset: Some(answered.base_offset),
-                    error_code: Some(answered.error_code),
-                    ..Partition::default()
-                },
-                first_ns: slow.request.arrival_ns,
-                last_ns: slow.request.last_ns,
-            }
-        };
-        partitions.iter().map(row).collect()
-    }
-}
-
-/// Bytes of a frame's size.
-pub(super) const SIZE_BYTES: u32 = 4;
-
-/// For how long an answer says that its client was throttled; nothing where less than the whole answer was kept.
-fn throttle_ms(slow: &SlowRequest) -> Option<i32> {
-    let asked = (ApiKey(slow.request.api_key), slow.request.api_version);
-    let mut answers = ResponseStream::new(stream::Options::default(), Start::Boundary);
-    answers.advance(&slow.answer, (), &mut |_| Some(asked)).1?.throttle_ms
 }
 
 /// Whether both records are of one request.
@@ -471,29 +308,6 @@ fn stops<'r>(records: impl Iterator<Item = &'r Record>, pid: Pid, clock: ClockOf
 /// it comes back from, so the number is the next one's.
 fn is_at_exit(wait: &Wait) -> bool {
     wait.stack.split(';').any(|function| function.contains("exit_to_user_mode"))
-}
-
-/// What a record says of a request; nothing of one that has no answer.
-fn row(request: &Request, ends: &Connection, clock: ClockOffset) -> Option<model::Request> {
-    if request.outcome != Outcome::Answered {
-        return None;
-    }
-    let at = |ns: u64| clock.from_monotonic(ns);
-    Some(model::Request {
-        arrival: at(request.arrival_ns),
-        arrival_end: at(request.last_read_ns),
-        response: Some(at(request.first_write_ns)),
-        end: Some(at(request.last_ns)),
-        head_of_line: Some(Nanos::ZERO),
-        api_key: request.api_key,
-        api: ApiKey(request.api_key).name(),
-        api_version: request.api_version,
-        correlation_id: request.correlation_id,
-        request_bytes: request.request_bytes.saturating_sub(SIZE_BYTES),
-        response_bytes: Some(request.answer_bytes.saturating_sub(SIZE_BYTES)),
-        seen_by: Some(RequestSource::SocketCalls),
-        ..model::Request::new(ends.remote, ends.local)
-    })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use probes::Slice;
 use probes::always_on::Histogram;
 use wire::ApiKey;
 
-use super::convert::SIZE_BYTES;
+use super::slow::SIZE_BYTES;
 
 /// The histograms of one session, as they were last read.
 pub(super) struct LatencyReader {
