@@ -169,10 +169,20 @@ pub(crate) fn served(window: &Window, request: &Request) -> Option<TimeSpan> {
     Some(TimeSpan::new(from, until))
 }
 
-/// How long a request lay in the socket before its first byte was read, of one that is known by the broker's calls: at least so long,
-/// and whether the rest of it came meanwhile only what was there then says.
+/// A new connection's receive window that nobody reads takes so much (`tcp_rmem`'s default of 128 KiB, of which half is
+/// for data: `tcp_win_from_space`, include/net/tcp.h).
+const TAKEN_UNREAD_BYTES: u32 = 64 * 1024;
+
+/// Whether all of a request can come though nobody reads it.
+pub(crate) fn fits_window(request: &Request) -> bool {
+    request.request_bytes <= TAKEN_UNREAD_BYTES
+}
+
+/// How long a request lay in the socket before its first byte was read, of one that is known by the broker's calls and is too
+/// large to come whole meanwhile: its client could not send the rest, and nobody saw that.
 pub(crate) fn unread(window: &Window, request: &Request) -> Option<TimeSpan> {
-    let first = request.sequence.filter(|_| request.seen_by == Some(RequestSource::SocketCalls))?;
+    let by_calls = request.seen_by == Some(RequestSource::SocketCalls);
+    let first = request.sequence.filter(|_| by_calls && !fits_window(request))?;
     let read = window.sockets.read_of(connection_of(request), first, request.arrival)?;
     (read.start > request.arrival).then_some(TimeSpan::new(request.arrival, read.start))
 }

@@ -100,7 +100,7 @@ named! {
     pub enum RequestSource {
         /// Its packets: all of both frames, and when their bytes came and left.
         Packets = "packets",
-        /// The broker's calls on its socket (`--watch always-on`): from the first byte in it, at the latest, to the last that it wrote, and only
+        /// The broker's calls on its socket (`--watch always-on`): from the first byte in it to the last that it wrote, and only
         /// the heads of both frames.
         SocketCalls = "socket-calls",
     }

@@ -27,8 +27,8 @@ row! {
         given_up: u64,
         /// Bytes of the answered requests' responses, without the four of the length.
         response_bytes: u64,
-        /// Sum of the latencies of the requests that were answered in that time: from the first byte that was in the socket, at the
-        /// latest, to the last that the broker wrote.
+        /// Sum of the latencies of the requests that were answered in that time: from the first byte that was in the socket to the
+        /// last that the broker wrote.
         total_latency: Nanos as "total_latency_ns"
             => answered: u64 as "answered" "Requests that were answered in that time.",
         /// These latencies, in ascending order, each within 1 %.

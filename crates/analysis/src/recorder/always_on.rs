@@ -9,8 +9,8 @@ use super::plan::{self, Plan};
 const DISORDER: Nanos = Nanos::from_millis(10_000);
 
 /// What such a watch cannot know.
-pub(crate) const LIMITS: &str = "--watch always-on: but for escalations, times are from a request's first byte in the socket, at the latest, to the last that the broker wrote; when bytes came \
-     and left, what a request asked for, followers' fetches and waits for locks were not watched";
+pub(crate) const LIMITS: &str = "--watch always-on: but for escalations, times are from a request's first byte in the socket to the last that the broker wrote; when these \
+     left, what a request asked for, followers' fetches and waits for locks were not watched";
 
 /// An engine's configuration for events of such a watch.
 pub(crate) fn with_disorder(config: Config) -> Config {

@@ -246,17 +246,12 @@ fn read_evidence(op: &FileOp) -> Evidence {
     Evidence { text: format!("{}, {from}", seen.text), ..seen }
 }
 
-/// A new connection's receive window that nobody reads takes so much (`tcp_rmem`'s default of 128 KiB, of which half is
-/// for data: `tcp_win_from_space`, include/net/tcp.h).
-const TAKEN_UNREAD_BYTES: u32 = 64 * 1024;
-
 /// A request whose own bytes came slowly, or that was too large to come while the broker stood still.
 pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandidate> {
-    // What is known by its reads only had not been read before, whether it came or not.
     let from = stages::unread(window, request).map_or(request.arrival, |unread| unread.end);
     let span = TimeSpan::new(from.min(request.arrival_end), request.arrival_end);
     let muted = window.connection_busy(request, span);
-    let fits = request.request_bytes <= TAKEN_UNREAD_BYTES;
+    let fits = stages::fits_window(request);
     let mut free = TimeBudget::new(span);
     let mut found = stops::explain_arrival(window, !fits, span, &mut free);
     if muted > Nanos::ZERO {

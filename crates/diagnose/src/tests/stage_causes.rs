@@ -434,11 +434,13 @@ fn a_client_over_its_quota_is_told_so() {
         ];
         of(events, 2)
     };
-    // What is known by calls may have come before.
     let by_calls = Request { seen_by: Some(RequestSource::SocketCalls), ..ours.clone() };
     let verdict = of_request(&by_calls, 400, &same);
-    assert_eq!((verdict.cause, verdict.confidence), (Cause::Quota, Confidence::Strong));
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::Quota, Confidence::Exact));
     assert_eq!(of_request(&by_calls, 0, &same).cause, Cause::Unobserved);
+    // Nobody saw how much of it came before it was read.
+    let large = Request { request_bytes: 1 << 20, ..by_calls };
+    assert_eq!(of_request(&large, 400, &same).confidence, Confidence::Strong);
     // It came with the one before it.
     let (arrival, head_of_line) = (before.arrival, Some(ms(100)));
     let behind = Request { arrival, arrival_end: arrival, head_of_line, ..ours.clone() };
@@ -466,17 +468,18 @@ fn a_produce_request_behind_a_long_poll_of_its_connection_waited_for_that() {
 
 #[test]
 fn what_lay_in_the_socket_did_not_come_slowly() {
-    let mut ours = numbered(request(1, 6, 1_000, 1_205, 1));
-    ours.arrival_end = ms(1_202);
-    let with = |seen_by, read_at| {
-        let ours = Request { seen_by, ..ours.clone() };
+    let with = |seen_by, request_bytes, read_at| {
+        let ours = request(1, 6, 1_000, 1_205, 1);
+        let ours = numbered(Request { seen_by, request_bytes, arrival_end: ms(1_202), ..ours });
         of([read(&ours, read_at, ms(1_202)), op(append(7, 6, ms(1_203), ms(1_204), 1)), asked(ours)], 1)
     };
     let by_calls = Some(RequestSource::SocketCalls);
-    let verdict = with(by_calls, ms(1_200));
+    let (small, large) = (1_000, 1 << 20);
+    let verdict = with(by_calls, large, ms(1_200));
     assert_eq!((verdict.cause, verdict.stages.longest()), (Cause::Unobserved, Stage::Unobserved));
-    assert_eq!(with(by_calls, ms(1_000)).cause, Cause::SlowClient);
-    assert_eq!(with(None, ms(1_200)).cause, Cause::SlowClient);
+    assert_eq!(with(by_calls, large, ms(1_000)).cause, Cause::SlowClient);
+    assert_eq!(with(by_calls, small, ms(1_200)).cause, Cause::SlowClient, "when its bytes came is known");
+    assert_eq!(with(None, small, ms(1_200)).cause, Cause::SlowClient);
 }
 
 /// A request that was read at 1,000 ms, and worked on from 1,150 ms on by a handler that had been free.

@@ -25,17 +25,21 @@ model::named! {
 pub enum Mechanism {
     /// Tracepoints with typed arguments.
     Tracepoints,
-    /// Returns of the kernel's functions (fexit).
+    /// The kernel's functions (fentry and fexit).
     Functions,
 }
 
 /// A program and what it is attached to: a tracepoint by group and name, or a function.
 type Attachment = (&'static str, &'static str);
 
-/// Sends before receives: a request that is seen is then also seen answered.
-const SOCKET_TRACEPOINTS: &[Attachment] =
-    &[("always_on_send", "sock/sock_send_length"), ("always_on_receive", "sock/sock_recv_length")];
+/// Arrivals and sends before receives: of a request that is read it is then known when it came, and when it was answered.
+const SOCKET_TRACEPOINTS: &[Attachment] = &[
+    ("always_on_data_ready", "sock/sk_data_ready"),
+    ("always_on_send", "sock/sock_send_length"),
+    ("always_on_receive", "sock/sock_recv_length"),
+];
 const SOCKET_FUNCTIONS: &[Attachment] = &[
+    ("always_on_sock_readable", "sock_def_readable"),
     ("always_on_tcp_sendpage", "tcp_sendpage"),
     ("always_on_tcp_send", "tcp_sendmsg"),
     ("always_on_tcp_receive", "tcp_recvmsg"),
@@ -278,9 +282,9 @@ mod tests {
         facts.functions.refused = None;
         let plan = Plan::choose(&facts);
         assert_eq!(plan.hooks[0].mechanism, Mechanism::Functions);
-        assert_eq!(plan.hooks[0].programs().count(), 3);
+        assert_eq!(plan.hooks[0].programs().count(), 4);
         facts.functions.known.remove("tcp_sendpage");
-        assert_eq!(Plan::choose(&facts).hooks[0].programs().count(), 2);
+        assert_eq!(Plan::choose(&facts).hooks[0].programs().count(), 3);
         facts.functions.known.remove("tcp_recvmsg");
         assert!(Plan::choose(&facts).unavailable().is_some());
     }

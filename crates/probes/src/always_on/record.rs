@@ -69,7 +69,7 @@ pub struct Request {
     pub reader_tid: u32,
     /// The thread that wrote the end of its answer.
     pub tid: u32,
-    /// Its first byte was in the receive buffer, at the latest: it was read then, or had waited there for more than two jiffies.
+    /// Its first byte was in the receive buffer; where that is not known, it was read.
     pub arrival_ns: u64,
     /// Its last byte was read, to a microsecond.
     pub last_read_ns: u64,

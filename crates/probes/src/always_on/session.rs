@@ -354,14 +354,7 @@ fn settings(tgid: u32, options: &Options, bits: (u32, u32)) -> types::always_on_
         wait_bits: bits.1,
         histograms: options.histograms.max(1),
         slow_per_second: options.slow_per_second,
-        jiffy_ns: jiffy_ns(),
     }
-}
-
-/// What the kernel calls the resolution of its coarse clocks (`TICK_NSEC`): so there is no need for its configuration.
-fn jiffy_ns() -> u64 {
-    let jiffy = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
-    jiffy.tv_nsec.unsigned_abs()
 }
 
 #[cfg(test)]

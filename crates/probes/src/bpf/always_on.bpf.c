@@ -11,6 +11,13 @@
 /* include/linux/socket.h */
 #define MSG_PEEK 2
 
+/* Linux 6.3; sockets of all protocols and processes, listeners among them. */
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(always_on_data_ready, struct sock *sock)
+{
+	return is_followed(sock) ? data_came(sock) : 0;
+}
+
 /* Linux 6.3; also errors, of other protocols, and of other processes. */
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(always_on_receive, struct sock *sock, int result, int flags)
@@ -26,6 +33,12 @@ int BPF_PROG(always_on_send, struct sock *sock, int result, int flags)
 	if (!is_target() || result <= 0 || !is_followed(sock))
 		return 0;
 	return bytes_written(sock, result);
+}
+
+SEC("fentry/sock_def_readable")
+int BPF_PROG(always_on_sock_readable, struct sock *sock)
+{
+	return is_followed(sock) ? data_came(sock) : 0;
 }
 
 /* Before 5.19 the flags have an argument `nonblock` before them. */

@@ -48,8 +48,6 @@ struct always_on_settings {
 	__u32 histograms;
 	/* slow requests that are submitted in one second */
 	__u32 slow_per_second;
-	/* a jiffy */
-	__u64 jiffy_ns;
 };
 
 /* What user space changes while the programs run. */
@@ -157,7 +155,7 @@ struct request_record {
 	__s16 api_version;
 	/* that wrote the last byte of the answer; of an unanswered request as reader_tid */
 	__u32 tid;
-	/* its first byte was in the receive buffer, at the latest */
+	/* its first byte was in the receive buffer */
 	__u64 first_ns;
 	/* the last byte of its answer was written, or it was found unanswered */
 	__u64 last_ns;
@@ -260,7 +258,7 @@ struct wait_record {
 
 /* In the ring buffer. */
 struct slow_request {
-	/* its first byte was in the receive buffer, at the latest; its last byte */
+	/* its first byte was in the receive buffer; its last byte */
 	__u64 arrival_ns;
 	__u64 complete_ns;
 	__u64 first_read_ns;

@@ -15,7 +15,7 @@
 #define MAX_OPEN 4
 
 struct open_request {
-	/* its first byte was in the receive buffer, at the latest; its last byte */
+	/* its first byte was in the receive buffer; its last byte */
 	__u64 arrival_ns;
 	__u64 complete_ns;
 	__u64 first_read_ns;
@@ -50,12 +50,15 @@ enum stream_state {
 	STREAM_IGNORED,
 };
 
-/* What had come by a time: all bytes before a sequence number. */
-struct received {
+/* Data that came: all bytes before a sequence number were there by then. */
+struct arrival {
 	__u64 ns;
 	__u32 end;
 	__u32 reserved;
 };
+
+/* Kept of each connection. A client mostly sends five requests at most before it waits for an answer. */
+#define MAX_ARRIVALS 8
 
 struct connection {
 	/* what every call looks at, in one cache line */
@@ -91,10 +94,11 @@ struct connection {
 	__u64 answer_ns;
 	/* the last answer was written; 0 */
 	__u64 answered_ns;
-	/* when a request's first byte was read: of the last one, and of the one that first found those that come next */
-	struct received last_received;
-	struct received received;
 
+	/* of the data that is not read yet, and of some before; the next place, modulo MAX_ARRIVALS */
+	struct arrival arrivals[MAX_ARRIVALS];
+	__u32 arrival_count;
+	__u32 reserved_arrivals;
 	struct head request_head;
 	struct head answer_head;
 	struct open_request open[MAX_OPEN];
@@ -196,6 +200,34 @@ static __always_inline struct connection *connection_of(struct sock *sock)
 	if (!connection->number)
 		name_connection(connection, sock);
 	return connection;
+}
+
+/*
+ * Data has come on a connection: in an interrupt, or in the thread that holds the socket's lock, of whichever process. Where there
+ * is more than fits, the newest gives way: when the first came stays known.
+ */
+static __always_inline int data_came(struct sock *sock)
+{
+	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
+	/* without listeners it is known at the first read only whether the connection is the target's */
+	__u64 flags = settings.port_count ? BPF_SK_STORAGE_GET_F_CREATE : 0;
+	struct connection *connection;
+	struct arrival *arrival;
+	__u32 place;
+
+	connection = bpf_sk_storage_get(&connections, sock, NULL, flags);
+	if (!connection || connection->requests == STREAM_IGNORED)
+		return 0;
+	place = connection->arrival_count;
+	arrival = &connection->arrivals[place & (MAX_ARRIVALS - 1)];
+	if (arrival->ns && (__s32)(arrival->end - DIRECT(tcp, copied_seq)) > 0)
+		arrival = &connection->arrivals[(place - 1) & (MAX_ARRIVALS - 1)];
+	else
+		connection->arrival_count = place + 1;
+	set_stamp(&arrival->ns, 0);
+	arrival->end = DIRECT(tcp, rcv_nxt);
+	set_stamp(&arrival->ns, bpf_ktime_get_ns());
+	return 0;
 }
 
 /*

@@ -2,7 +2,7 @@
 /*
  * Kafka's requests and answers in the bytes of a connection: both are frames of a size (4 bytes) and as many bytes, a request's
  * begin with API key, version (2 bytes each) and correlation id (4), an answer's with the correlation id. A request begins when
- * its first byte is in the socket, at the latest, and ends when the last byte of its answer is.
+ * its first byte is in the socket, and ends when the last byte of its answer is.
  *
  * A broker answers a connection's requests in order, and reads none before it has answered the last (Selector.mute), but for
  * those with acks=0, which have no answer: an answer to a later request closes them.
@@ -42,8 +42,6 @@
 struct walk {
 	struct buffers_of_call buffers;
 	__u64 now;
-	/* a struct sock */
-	__u64 sock;
 	/* bytes walked through, and those left */
 	__u32 at;
 	__u32 left;
@@ -149,8 +147,6 @@ static __noinline int lose_requests(struct connection *connection, struct walk *
 	count(COUNT_BAD_FRAME);
 	lose_answers(connection, walk);
 	connection->requests = STREAM_UNSYNCHRONISED;
-	connection->received.ns = 0;
-	connection->last_received.ns = 0;
 	connection->request_head.have = 0;
 	connection->request_left = 0;
 	connection->expected = 0;
@@ -277,74 +273,30 @@ static __always_inline bool is_request(const struct head *head)
 	       head_u16(head, SIZE_BYTES + 2) <= MAX_API_VERSION;
 }
 
-/* Fewer make no difference. */
-#define MAX_UNCOUNTED_JIFFIES 2
-/*
- * So late may the kernel be in counting jiffies, until another CPU does it in the place of one that has no time, or of which a
- * hypervisor has taken the time (kernel/time/tick-sched.c). Data that came meanwhile seems to have come before.
- */
-#define MAX_STALLED_JIFFIES 5
-
-/*
- * By when all was in the receive buffer that is there or was just read: the kernel keeps the jiffy in which data last came, of
- * which this is the end. Now where that is no more than MAX_UNCOUNTED_JIFFIES ago, and if data has come since: it is a bound, and
- * each byte may have come long before.
- */
-static __always_inline __u64 last_arrival(struct sock *sock, __u64 now)
+/* By when all bytes before a sequence number had come; now where that is not known. */
+static __always_inline __u64 came_by(const struct connection *connection, __u32 end, __u64 now)
 {
-	struct inet_connection_sock *connection = TYPED(struct inet_connection_sock, sock);
-	__s32 jiffies;
-	__u64 ns;
+	__u64 by = now;
 
-	if (!bpf_core_field_exists(struct inet_connection_sock, icsk_ack.lrcvtime))
-		return now;
-	jiffies = (__u32)bpf_jiffies64() - DIRECT(connection, icsk_ack.lrcvtime) - 1 - MAX_STALLED_JIFFIES;
-	if (jiffies <= MAX_UNCOUNTED_JIFFIES)
-		return now;
-	/* a clock that is read after the jiffies: so it errs on the late side */
-	ns = bpf_ktime_get_ns() - jiffies * settings.jiffy_ns;
-	return ns < now ? ns : now;
+	for (__u32 i = 0; i < MAX_ARRIVALS; i++) {
+		/* before the time, which is written after it */
+		__u32 came = *(volatile __u32 *)&connection->arrivals[i].end;
+		__u64 ns = *(volatile __u64 *)&connection->arrivals[i].ns;
+
+		if (ns && ns < by && (__s32)(came - end) >= 0)
+			by = ns;
+	}
+	return by;
 }
 
-/* Whether the byte before a sequence number is among what had come. */
-static __always_inline bool has_come(const struct received *received, __u32 end)
-{
-	return received->ns && (__s32)(received->end - end) >= 0;
-}
-
-/*
- * A request's first byte is read, which has a sequence number. It has come at last_arrival(), or before: a request that was there
- * when an earlier one was read had come by then. So pipelined ones begin when they came, and not when what follows them did.
- */
+/* A request's first byte is read, which has a sequence number. */
 static __noinline int begin_request(struct connection *connection, struct walk *walk, __u32 sequence)
 {
-	struct sock *sock = (void *)walk->sock;
-	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
-	struct received before = connection->last_received;
-
-	connection->last_received.ns = last_arrival(sock, walk->now);
-	connection->last_received.end = DIRECT(tcp, rcv_nxt);
-	if (!has_come(&connection->received, sequence + 1))
-		connection->received = has_come(&before, sequence + 1) ? before : connection->last_received;
 	connection->request_sequence = sequence;
 	connection->request_ns = walk->now;
 	connection->complete_ns = 0;
-	connection->arrival_ns = connection->received.ns;
-	if (walk->now - connection->arrival_ns <= MAX_UNCOUNTED_JIFFIES * settings.jiffy_ns)
-		connection->arrival_ns = walk->now;
+	connection->arrival_ns = came_by(connection, sequence + 1, walk->now);
 	return 0;
-}
-
-/* By when the newest request, which ends at a sequence number, had come whole: it is in the receive buffer, or was there. */
-static __always_inline __u64 came_whole(struct connection *connection, __u32 end, __u64 now)
-{
-	__u64 ns = now;
-
-	if (has_come(&connection->received, end))
-		ns = connection->received.ns;
-	else if (has_come(&connection->last_received, end))
-		ns = connection->last_received.ns;
-	return ns > connection->arrival_ns ? ns : connection->arrival_ns;
 }
 
 /* The last byte of the newest request has been read. */
@@ -358,7 +310,7 @@ static __always_inline void complete_request(struct connection *connection, __u6
 	open->last_read_ns = now;
 	open->complete_ns = connection->complete_ns;
 	if (!open->complete_ns)
-		open->complete_ns = came_whole(connection, open->read_sequence + open->request_bytes, now);
+		open->complete_ns = came_by(connection, open->read_sequence + open->request_bytes, now);
 }
 
 /* One step through bytes that were read; how many it took, 0 where they are no request's. */
@@ -458,7 +410,7 @@ static __always_inline void look_for_rest(struct connection *connection, struct 
 	if (!left && head->have >= SIZE_BYTES)
 		left = head_u32(head, 0) + SIZE_BYTES - head->have;
 	if (left && DIRECT(tcp, rcv_nxt) - DIRECT(tcp, copied_seq) >= left)
-		connection->complete_ns = came_whole(connection, DIRECT(tcp, copied_seq) + left, now);
+		connection->complete_ns = came_by(connection, DIRECT(tcp, copied_seq) + left, now);
 }
 
 static __always_inline int bytes_read(struct sock *sock, __s32 bytes)
@@ -477,7 +429,6 @@ static __always_inline int bytes_read(struct sock *sock, __s32 bytes)
 		return 0;
 	}
 	walk.now = bpf_ktime_get_ns();
-	walk.sock = (__u64)sock;
 	walk.port = local_port_of(sock);
 	walk.sequence = DIRECT(tcp, copied_seq) - bytes;
 	find_buffers(&walk.buffers);

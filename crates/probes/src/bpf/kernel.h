@@ -287,14 +287,6 @@ struct inet_sock {
 	__be16 inet_sport;
 };
 
-/* Which begins a struct tcp_sock, and begins with a struct inet_sock. */
-struct inet_connection_sock {
-	struct {
-		/* the low half of jiffies when data last came in order (tcp_event_data_recv, net/ipv4/tcp_input.c) */
-		__u32 lrcvtime;
-	} icsk_ack;
-};
-
 struct tcp_options_received {
 	__u16 wscale_ok : 1;
 };
