@@ -30,6 +30,7 @@ use lab::kafka::{DEFAULT_VERSION, Kafka};
 use lab::load::{Load, Producer};
 use lab::{Broker, BrokerOptions};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 /// What takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -230,6 +231,22 @@ fn count_each_request_once(exporting: Exporting, before: &Client, broker: &Broke
     exporting.stop();
 }
 
+/// That `doctor` reports watches that run, their modes and what they cost.
+fn assert_examined(watches: [(&Exporting, &str); 2]) {
+    let output = brokerscope::command().args(["doctor", "--format", "json"]).output().unwrap();
+    let examination: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (exporting, mode) in watches {
+        let of_process = |watch: &&Value| watch["pid"] == exporting.child.id();
+        let found = examination["watches"].as_array().unwrap().iter().find(of_process);
+        let watch = found.unwrap_or_else(|| panic!("{mode}: {examination:#}"));
+        assert_eq!(watch["mode"], mode);
+        for part in ["programs_cpus", "process_cpus"] {
+            let cpus = watch[part].as_f64().unwrap();
+            assert!(cpus > 0.0 && cpus < 2.0, "{watch:#}");
+        }
+    }
+}
+
 /// That one that may cost hardly anything gives up a source within a minute or so, and says so everywhere.
 fn assert_sheds(exporting: Exporting) {
     let scraped = exporting.await_scrape("a source is given up", |scraped| {
@@ -307,6 +324,8 @@ fn a_real_broker_is_told_of_and_followed_through_a_restart() {
     for _ in 0..10 {
         client.produce();
     }
+    assert_examined([(&exporting, "full"), (&always_on, "always-on")]);
+    client.produce();
     // At once: what is not delivered yet must be all the same.
     kill_process(Pid::from_raw(broker.pid as i32).unwrap(), Signal::KILL).unwrap();
     broker.stop();

@@ -39,7 +39,7 @@ pub(crate) fn skipped(object: &Object) -> u64 {
     costs(object).iter().map(|cost| cost.skipped).sum()
 }
 
-/// What one of this process's programs took since it was loaded.
+/// What a program took since it was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunTime {
     /// Time spent in it, nanoseconds, while BPF statistics were on.
@@ -48,10 +48,10 @@ pub struct RunTime {
     pub runs: u64,
 }
 
-/// The programs of this process by their ids. They are descriptors, and the kernel reports each in `fdinfo` without a call of
+/// The programs of a process, by its name in `/proc`, by their ids. They are descriptors, and the kernel reports each in `fdinfo` without a call of
 /// bpf(2), which would hold programs up and takes a capability.
-pub fn own_programs() -> BTreeMap<u32, RunTime> {
-    let descriptors = fs::read_dir("/proc/self/fdinfo").into_iter().flatten().flatten();
+pub fn programs_of(process: &str) -> BTreeMap<u32, RunTime> {
+    let descriptors = fs::read_dir(format!("/proc/{process}/fdinfo")).into_iter().flatten().flatten();
     descriptors.filter_map(|descriptor| program(&fs::read_to_string(descriptor.path()).ok()?)).collect()
 }
 

@@ -21,6 +21,8 @@ pub struct Examination {
     pub hooks: Vec<Hook>,
     /// The brokers that run here.
     pub brokers: Vec<BrokerFacts>,
+    /// The watches that run on this host.
+    pub watches: Vec<WatchFacts>,
     /// What is in the way, and what to do about it; empty on a host where all can be seen.
     pub remedies: Vec<Remedy>,
 }
@@ -60,6 +62,19 @@ pub struct BrokerFacts {
     pub facts: Vec<Fact>,
 }
 
+/// A watch that runs, and what it costs.
+#[derive(Clone, Debug, Serialize)]
+pub struct WatchFacts {
+    /// Its process.
+    pub pid: u32,
+    /// `full` or `always-on`.
+    pub mode: String,
+    /// CPUs that its BPF programs use at this moment; none where they cannot be measured.
+    pub programs_cpus: Option<f64>,
+    /// CPUs that its process used since it began.
+    pub process_cpus: f64,
+}
+
 /// Something in the way.
 #[derive(Clone, Debug, Serialize)]
 pub struct Remedy {
@@ -87,6 +102,7 @@ pub fn write_text(out: impl Write, style: &Style, examination: &Examination) -> 
         text.hooks(&examination.hooks)?;
     }
     text.brokers(&examination.brokers)?;
+    text.watches(&examination.watches)?;
     text.remedies(&examination.remedies)?;
     text.0.out.flush()
 }
@@ -148,6 +164,22 @@ impl<W: Write> Text<W> {
         let (listeners, log_dirs) = (listed(&broker.listeners), listed(&broker.log_dirs));
         let known = [("listens on", listeners.as_str()), ("log dirs", log_dirs.as_str())];
         self.pairs(INDENT + 2, known.into_iter().chain(pairs(&broker.facts)))
+    }
+
+    fn watches(&mut self, watches: &[WatchFacts]) -> io::Result<()> {
+        if watches.is_empty() {
+            return Ok(());
+        }
+        self.0.heading("Watches that run")?;
+        let percent = |cpus: f64| format!("{:.2} % of a CPU", 100.0 * cpus);
+        for watch in watches {
+            writeln!(self.0.out, "  pid {}, {}", watch.pid, escape(&watch.mode))?;
+            let programs = watch.programs_cpus.map_or("cannot be measured".to_owned(), percent);
+            let process = percent(watch.process_cpus);
+            let costs = [("BPF programs, now", programs.as_str()), ("process, so far", process.as_str())];
+            self.pairs(INDENT + 2, costs.into_iter())?;
+        }
+        Ok(())
     }
 
     fn remedies(&mut self, remedies: &[Remedy]) -> io::Result<()> {

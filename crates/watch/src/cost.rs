@@ -25,7 +25,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Of one CPU. Less is never too much: a large share of a broker that does nothing is nothing.
 const MIN_CPUS: f64 = 0.01;
 /// `USER_HZ` of every architecture that Linux 5 runs on but Alpha (`include/asm-generic/param.h`).
-const TICKS_A_SECOND: f64 = 100.0;
+pub(crate) const TICKS_A_SECOND: f64 = 100.0;
 
 /// What can be given up, in the order in which it is: first what explains least for what it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -238,19 +238,19 @@ impl Source for CostSource {
 }
 
 fn read(pid: Pid) -> Option<Reading> {
-    let programs = measure_programs();
+    let programs = measure_programs("self");
     let broker_seconds = cpu_seconds(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
     let process = clock_gettime(ClockId::ProcessCPUTime);
     let process_seconds = process.tv_sec as f64 + process.tv_nsec as f64 / 1e9;
     Some(Reading { at: Instant::now(), pid, broker_seconds, process_seconds, programs })
 }
 
-/// CPUs that this process's programs use at this moment; none where the kernel does not measure them.
-fn measure_programs() -> Option<f64> {
+/// CPUs that the programs of a process use at this moment, by its name in `/proc`; none where the kernel does not measure them.
+pub(crate) fn measure_programs(process: &str) -> Option<f64> {
     let measuring = overhead::count_run_time();
-    let (begun, before) = (Instant::now(), overhead::own_programs());
+    let (begun, before) = (Instant::now(), overhead::programs_of(process));
     std::thread::sleep(SAMPLE);
-    let (passed, after) = (begun.elapsed(), overhead::own_programs());
+    let (passed, after) = (begun.elapsed(), overhead::programs_of(process));
     let of_program = |(id, now): (&u32, &overhead::RunTime)| {
         let before = before.get(id).copied().unwrap_or_default();
         now.run_time_ns.saturating_sub(before.run_time_ns)
@@ -262,7 +262,7 @@ fn measure_programs() -> Option<f64> {
 }
 
 /// User and system time of a process (`proc_pid_stat(5)`).
-fn cpu_seconds(stat: &str) -> Option<f64> {
+pub(crate) fn cpu_seconds(stat: &str) -> Option<f64> {
     // The second field, the name in parentheses, may hold blanks and parentheses itself.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);

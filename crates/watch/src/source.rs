@@ -218,7 +218,12 @@ impl Running {
 }
 
 fn thread(name: &str) -> std::thread::Builder {
-    std::thread::Builder::new().name(format!("brokerscope-{name}").chars().take(15).collect())
+    std::thread::Builder::new().name(thread_name(name))
+}
+
+/// What the thread of a source is called; the kernel keeps 15 characters.
+pub(crate) fn thread_name(source: &str) -> String {
+    format!("brokerscope-{source}").chars().take(15).collect()
 }
 
 fn run<S: Source>(mut source: S, feed: &Feed) -> WatchSummary {

@@ -20,6 +20,9 @@ use crate::thread_names::ThreadNames;
 /// How often to look whether the broker still runs, or runs again.
 const INTERVAL: Duration = Duration::from_millis(500);
 
+/// The name of its thread.
+pub(crate) const THREAD: &str = "supervisor";
+
 /// What follows a broker from process to process.
 pub(crate) struct Supervisor {
     pub(crate) identity: Identity,

@@ -10,7 +10,7 @@ use model::{
     StageSpan, Stages, TlsCount, TlsTotals, TopicId, TopicPartition, Verdict, Waiter, Waker,
 };
 use model::{CaptureCounters, CommitPhases};
-use report::doctor::{BrokerFacts, Examination, Fact, Hook, Remedy};
+use report::doctor::{BrokerFacts, Examination, Fact, Hook, Remedy, WatchFacts};
 use report::explanation::{Conclusion, Unobservable};
 use report::requests::RequestSummary;
 use report::segments::{BatchRow, RecordRow, SegmentFile};
@@ -704,6 +704,12 @@ pub(crate) fn examination() -> Examination {
             listeners: vec!["PLAINTEXT://0.0.0.0:9092".to_owned()],
             log_dirs: vec![format!("/data/{HOSTILE}")],
             facts: vec![Fact { name: "network".to_owned(), value: format!("its own {HOSTILE}") }],
+        }],
+        watches: vec![WatchFacts {
+            pid: 5_100,
+            mode: "always-on".to_owned(),
+            programs_cpus: Some(0.0213),
+            process_cpus: 0.0025,
         }],
         remedies: vec![Remedy {
             problem: "journal commits cannot be seen: this kernel has no jbd2".to_owned(),

@@ -3,7 +3,7 @@
 use capture::live::{Live, LiveConfig};
 use probes::facts::{Capabilities, PidNamespace};
 use probes::{Facts, Hook, Plan, State, always_on};
-use report::doctor::{Examination, Fact, Hook as HookRow, Remedy};
+use report::doctor::{Examination, Fact, Hook as HookRow, Remedy, WatchFacts};
 
 use super::{fact, remedy};
 
@@ -13,6 +13,7 @@ pub(super) fn examine() -> Examination {
     let plan = Plan::choose(&facts);
     let capture = Live::open(&LiveConfig { interface: "lo".to_owned(), ..LiveConfig::default() });
     let mut examination = Examination { live: true, facts: facts_shown(&facts), ..Examination::default() };
+    examination.watches = watch::running_watches().iter().map(watch_shown).collect();
     examination.hooks.push(HookRow {
         purpose: "requests".to_owned(),
         mechanism: "packet socket".to_owned(),
@@ -94,6 +95,15 @@ fn hook_shown(hook: &Hook) -> HookRow {
         purpose: hook.purpose.as_str().to_owned(),
         mechanism: hook.describe(),
         missing: missing(&hook.state),
+    }
+}
+
+fn watch_shown(watch: &watch::RunningWatch) -> WatchFacts {
+    WatchFacts {
+        pid: watch.pid,
+        mode: if watch.is_always_on { "always-on" } else { "full" }.to_owned(),
+        programs_cpus: watch.programs,
+        process_cpus: watch.process,
     }
 }
 

@@ -1,0 +1,76 @@
+//! The watches that run on this host: their mode, and what they cost so far. Knows them by the names of their threads, which
+//! any process may give to its own.
+
+use std::fs;
+
+use model::Pid;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::always_on::AlwaysOnSource;
+use crate::cost::{self, TICKS_A_SECOND};
+use crate::source::{Source, thread_name};
+use crate::supervisor;
+
+/// A watch that runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunningWatch {
+    /// Its process.
+    pub pid: Pid,
+    /// Whether it is of the mode that can stay on.
+    pub is_always_on: bool,
+    /// CPUs that its BPF programs use at this moment; none where the kernel does not let them be measured.
+    pub programs: Option<f64>,
+    /// CPUs that its process used since it began.
+    pub process: f64,
+}
+
+/// Those that this process may see. Takes a quarter of a second for each.
+pub fn running_watches() -> Vec<RunningWatch> {
+    let own = std::process::id();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|process| process.file_name().to_str()?.parse::<Pid>().ok());
+    pids.filter(|pid| *pid != own).filter_map(running_watch).collect()
+}
+
+fn running_watch(pid: Pid) -> Option<RunningWatch> {
+    // The name of the first thread rules out most processes.
+    let is_ours = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end() == "brokerscope";
+    let threads = is_ours.then(|| thread_names(pid))?;
+    let has = |name: &str| threads.contains(&thread_name(name));
+    has(supervisor::THREAD).then_some(())?;
+    let uptime = clock_gettime(ClockId::Boottime);
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(RunningWatch {
+        pid,
+        is_always_on: has(AlwaysOnSource::NAME),
+        programs: cost::measure_programs(&pid.to_string()),
+        process: cpus(&stat, uptime.tv_sec as f64 + uptime.tv_nsec as f64 / 1e9)?,
+    })
+}
+
+fn thread_names(pid: Pid) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let name = |path: std::path::PathBuf| fs::read_to_string(path.join("comm")).ok();
+    threads.filter_map(|thread| Some(name(thread.path())?.trim_end().to_owned())).collect()
+}
+
+/// CPUs that a process used since it began (`starttime` in `proc_pid_stat(5)`, in ticks since the system booted).
+fn cpus(stat: &str, uptime_seconds: f64) -> Option<f64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let started: u64 = fields.split_whitespace().nth(19)?.parse().ok()?;
+    let lived = uptime_seconds - started as f64 / TICKS_A_SECOND;
+    (lived > 0.0).then_some(cost::cpu_seconds(stat)? / lived)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cpus;
+
+    #[test]
+    fn cpus_are_times_in_user_and_kernel_mode_by_the_time_since_the_start() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 9 0 1000 4096 1 0 0";
+        assert_eq!(cpus(stat, 110.0), Some(0.02), "2 s in 100 s");
+        assert_eq!(cpus(stat, 10.0), None, "it has just begun");
+        assert_eq!(cpus("7 (a) S 1", 110.0), None);
+    }
+}
