@@ -10,7 +10,9 @@ use std::time::Duration;
 use capture::live::{Live, LiveConfig};
 use model::{BrokerChange, BrokerState, Event};
 use probes::LoadedProbes;
+use probes::profile::Sampler;
 
+use crate::cpu_samples::CpuSampleSource;
 use crate::network;
 use crate::packets::PacketSource;
 use crate::source::{BrokerProcess, Feed, Pace, Running, Source, WatchSummary};
@@ -31,6 +33,8 @@ pub(crate) struct EscalationSource {
     attacher: Attacher,
     /// How packets are captured; none where that is not possible.
     capture: Option<Capture>,
+    /// How often what runs is sampled, a second on each CPU; none does not.
+    cpu_samples_hz: Option<u32>,
     /// The broker's process of the moment.
     broker: Option<BrokerProcess>,
     /// The programs for it.
@@ -49,6 +53,7 @@ pub(crate) struct Capture {
 struct FullSources {
     packets: Option<Running>,
     probes: Option<Running>,
+    samples: Option<Running>,
 }
 
 impl EscalationSource {
@@ -59,12 +64,14 @@ impl EscalationSource {
         attacher: Attacher,
         loaded: Option<LoadedProbes>,
         capture: Option<Capture>,
+        cpu_samples_hz: Option<u32>,
     ) -> Self {
         Self {
             handover,
             policy: Policy::new(crate::now().monotonic_ns),
             attacher,
             capture,
+            cpu_samples_hz,
             broker: Some(broker),
             loaded,
             running: None,
@@ -95,7 +102,8 @@ impl EscalationSource {
         let packets = self.capture_packets(&broker, feed);
         if probes.is_some() || packets.is_some() {
             feed.costs.set_escalated(true);
-            self.running = Some(FullSources { packets, probes });
+            let samples = self.sample_cpu(&broker, feed);
+            self.running = Some(FullSources { packets, probes, samples });
             announce(&broker, BrokerState::Escalated, feed);
         } else {
             self.policy.end(crate::now().monotonic_ns);
@@ -135,9 +143,26 @@ impl EscalationSource {
             .ok()
     }
 
+    /// Samples show what threads do that do not wait.
+    fn sample_cpu(&mut self, broker: &BrokerProcess, feed: &Feed) -> Option<Running> {
+        let (pid, hz) = (broker.pid, self.cpu_samples_hz?);
+        let attached = Sampler::attach(pid, hz, feed.clock).map_err(|error| error.to_string());
+        let started = attached.and_then(|sampler| {
+            let threads = self.attacher.threads.reader();
+            let source = CpuSampleSource { hz, threads, pid, sampler: Some(sampler), failed_polls: 0 };
+            Running::start(source, &feed.with_own_stop()).map_err(|error| error.to_string())
+        });
+        started
+            .map_err(|error| {
+                self.trouble.push(format!("what runs is no more sampled while requests are slow: {error}"));
+                self.cpu_samples_hz = None;
+            })
+            .ok()
+    }
+
     /// The packets first. From then on the always-on sources deliver what is seen; what the others still hold is from before.
     fn end(&mut self, feed: &Feed) {
-        let Some(FullSources { packets, probes }) = self.running.take() else { return };
+        let Some(FullSources { packets, probes, samples }) = self.running.take() else { return };
         self.handover.end(feed.now());
         let ended = packets.map(join).and_then(|summary| summary.packets?.err());
         self.handover.packets_ended();
@@ -145,6 +170,7 @@ impl EscalationSource {
         self.trouble.extend(ended.map(|error| format!("the capture ended early: {error}")));
         let ended = probes.map(join).and_then(|summary| summary.kernel);
         self.trouble.extend(ended.map(|error| format!("the probes ended early: {error}")));
+        samples.map(join);
         feed.costs.set_escalated(false);
         if let Some(broker) = &self.broker {
             announce(broker, BrokerState::AlwaysOn, feed);
@@ -165,7 +191,7 @@ fn announce(broker: &BrokerProcess, state: BrokerState, feed: &Feed) {
 impl FullSources {
     /// Whether one of them could not go on.
     fn has_ended(&self) -> bool {
-        [&self.packets, &self.probes].into_iter().flatten().any(Running::has_ended)
+        [&self.packets, &self.probes, &self.samples].into_iter().flatten().any(Running::has_ended)
     }
 }
 

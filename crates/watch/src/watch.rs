@@ -29,8 +29,7 @@ use crate::pause_merger::PauseMerger;
 use crate::plan::{Outcome, Purpose, calls_outcome, jvm_purpose, purpose, recorder_outcome};
 use crate::queue::{self, EventSink, Queue};
 use crate::source::{BrokerProcess, CurrentBroker, Feed, Running, Source, WatchSummary};
-use crate::supervisor::Identity;
-use crate::supervisor::{Attacher, Supervisor};
+use crate::supervisor::{self, Attacher, Identity, Supervisor};
 use crate::thread_names::ThreadNames;
 
 /// What the plan calls the whole of each source.
@@ -68,6 +67,9 @@ pub struct Options {
     pub always_on: Option<AlwaysOn>,
     /// Whether to run the probes.
     pub kernel: bool,
+    /// Samples a second, on each CPU, of what the broker runs; none takes none. A watch that is always on takes them while
+    /// requests are slow.
+    pub cpu_samples_hz: Option<u32>,
     /// Whether to sample the host each second.
     pub host: bool,
     /// Whether to ask the broker's JVM.
@@ -178,7 +180,10 @@ impl Watch {
         }
         watch.start_partitions(options);
         match &options.always_on {
-            None => watch.start_packets(options),
+            None => {
+                watch.start_packets(options);
+                watch.sample_cpu(options);
+            }
             Some(always_on) => {
                 watch.start_always_on(options, always_on, &handover);
                 watch.start_escalation(options, &handover);
@@ -336,7 +341,7 @@ impl Watch {
         let stop = Arc::<AtomicBool>::default();
         let named_dirs = options.named_dirs.clone();
         let supervisor = Supervisor { identity, named_dirs, attacher, stop: Arc::clone(&stop) };
-        match Running::spawn("supervisor", stop, move || supervisor.run(broker, probes)) {
+        match Running::spawn(supervisor::THREAD, stop, move || supervisor.run(broker, probes)) {
             Ok(running) => self.supervisor = Some(running),
             Err(error) => {
                 self.sees_files = false;
@@ -345,8 +350,9 @@ impl Watch {
         }
     }
 
-    /// Also samples what the broker runs, so many times a second on each CPU.
-    pub fn sample_cpu(&mut self, pid: Pid, hz: u32) {
+    /// Samples show what threads do that do not wait; they cost at every tick.
+    fn sample_cpu(&mut self, options: &Options) {
+        let (pid, Some(hz)) = (options.pid, options.cpu_samples_hz) else { return };
         let sampler = match Sampler::attach(pid, hz, self.feed.clock) {
             Ok(sampler) => Some(sampler),
             Err(error) => return self.missing(CPU, &error),
@@ -451,8 +457,9 @@ impl Watch {
         if means.is_empty() {
             return;
         }
-        let source =
-            EscalationSource::new(options.process(), Arc::clone(handover), attacher, loaded, capture);
+        means.extend(options.cpu_samples_hz.map(|hz| format!("samples of the CPU clock at {hz} Hz")));
+        let (process, hz) = (options.process(), options.cpu_samples_hz);
+        let source = EscalationSource::new(process, Arc::clone(handover), attacher, loaded, capture, hz);
         match Running::start(source, &self.feed.with_own_stop()) {
             Ok(running) => self.escalation = Some(running),
             Err(error) => return self.missing(ESCALATION, &error),

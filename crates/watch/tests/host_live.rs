@@ -44,6 +44,7 @@ fn a_devices_figures_are_those_of_its_load() {
         always_on: None,
         max_cost: None,
         kernel: false,
+        cpu_samples_hz: None,
         host: true,
         jvm: false,
         jfr: Jfr::Never,

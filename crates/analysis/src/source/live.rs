@@ -100,6 +100,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         packets,
         always_on,
         kernel: true,
+        cpu_samples_hz: (options.cpu_samples_hz > 0).then_some(options.cpu_samples_hz),
         jvm: options.jvm.is_some(),
         jfr: options.flight_recorder(),
         memory: options.memory,
@@ -123,10 +124,6 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
     for purpose in watch.plan() {
         let (Outcome::Active(how) | Outcome::Missing(how)) = &purpose.outcome;
         tracing::debug!("broker {}: {}: {how}", broker.pid, purpose.purpose);
-    }
-    // Samples show what threads do that do not wait; they cost at every tick.
-    if options.cpu_samples_hz > 0 && options.always_on.is_none() {
-        watch.sample_cpu(broker.pid, options.cpu_samples_hz);
     }
     if let Some(shortest) = options.min_lock_wait {
         watch.probe_jvm(broker.pid, Duration::from_nanos(shortest.0.unsigned_abs()));
