@@ -30,6 +30,7 @@
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
 #   make page    the page of `report`: built, compared with the one in the repository, and tried in Chromium; `make web`
 #                builds it, `make picture` takes the picture in README of it, and `make fs-picture` that of `make fs`'s
+#   make attack  a watch under forged packets, files that block, silent and slow clients: ten minutes each (root)
 #   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others
 #   make fuzz TARGET=frame    one fuzz target until it finds something or is interrupted
 
@@ -57,7 +58,7 @@ endif
 KERNELS ?= 6.1 6.12
 VMTEST_SHORT := matrix always_on sockets profile jvm
 
-.PHONY: accuracy docs manual deb quick test-long live-long demo faults faults-always-on faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
+.PHONY: accuracy attack docs manual deb quick test-long live-long demo faults faults-always-on faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -74,7 +75,7 @@ quick:
 # Live tests that take long and whose subject rarely changes: old brokers and clients, the newest clients, following advice, a
 # fleet of brokers, dashboards, the package and the service, object stores, SQL engines. The rest of the list is of the same kind:
 # the build without Linux, more inputs for each fuzz target, one kernel more, a machine that is paused.
-LIVE_LONG := always_on_latencies dashboards deploy escalation fleet fleet_sql newest_clients old_versions stores tuning
+LIVE_LONG := always_on_latencies attacks dashboards deploy escalation fleet fleet_sql interruptions newest_clients old_versions stores tuning
 TEST_LONG := offline fuzz-long live-long vmtest vmtest-pause
 test-long: setup-test
 	@echo "test-long: $(TEST_LONG); live tests: $(LIVE_LONG); kernels: $(KERNELS)"
@@ -82,6 +83,10 @@ test-long: setup-test
 
 live-long:
 	tests/run $(LIVE_LONG)
+
+# A watch under attack, ten minutes each.
+attack: setup-test
+	BROKERSCOPE_ATTACK_SECONDS=600 tests/run attacks
 
 setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest: setup-%:
 	@setup/debian $*

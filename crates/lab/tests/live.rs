@@ -10,13 +10,13 @@
     reason = "a test, though clippy takes it for a program"
 )]
 
-use std::collections::BTreeSet;
+#[path = "live/machine.rs"]
+mod machine;
+
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::path::Path;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use lab::device::{DeviceOperation, DeviceOptions, Direction};
@@ -24,8 +24,8 @@ use lab::host::Cgroup;
 use lab::net::{Limit, Network, Way};
 use lab::volume::{Extent, FileSystem, Volume, VolumeOptions};
 use lab::{Broker, BrokerOptions, Kafka, Site};
+use machine::{Cache, DEMO, Machine};
 
-const GATE: &str = "BROKERSCOPE_LIVE_TESTS";
 const CASES: &[(&str, fn())] = &[
     ("only_writes_into_the_journal_are_held_back", only_writes_into_the_journal_are_held_back),
     ("a_dropped_site_leaves_nothing", a_dropped_site_leaves_nothing),
@@ -34,32 +34,10 @@ const CASES: &[(&str, fn())] = &[
     ("a_broker_answers_and_logs_its_requests", a_broker_answers_and_logs_its_requests),
     ("a_demo_shows_the_explanation_and_leaves_nothing", a_demo_shows_the_explanation_and_leaves_nothing),
     ("an_interrupted_demo_leaves_nothing", an_interrupted_demo_leaves_nothing),
-    ("a_killed_demo_is_cleaned_away", a_killed_demo_is_cleaned_away),
-    (
-        "an_interrupted_experiment_leaves_nothing_and_goes_on",
-        an_interrupted_experiment_leaves_nothing_and_goes_on,
-    ),
-    ("an_interrupted_fleet_leaves_nothing", an_interrupted_fleet_leaves_nothing),
 ];
 
-/// A demo that records until it is asked to stop.
-const DEMO: [&str; 3] = ["demo", "--seconds", "600"];
-
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if std::env::var_os(GATE).is_none_or(|value| value != "1") {
-        eprintln!("NOT RUN: needs root, FUSE, loop devices, a JDK, Maven and {GATE}=1");
-        return ExitCode::SUCCESS;
-    }
-    let wanted: Vec<&String> = arguments.iter().filter(|word| !word.starts_with('-')).collect();
-    for (name, case) in CASES {
-        if wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())) {
-            let started = Instant::now();
-            case();
-            eprintln!("ok: {name} ({:.1} s)", started.elapsed().as_secs_f64());
-        }
-    }
-    ExitCode::SUCCESS
+    machine::run(CASES)
 }
 
 fn only_writes_into_the_journal_are_held_back() {
@@ -214,88 +192,6 @@ fn an_interrupted_demo_leaves_nothing() {
     cache.assert_no_sites();
 }
 
-fn a_killed_demo_is_cleaned_away() {
-    let cache = Cache::new();
-    let before = Machine::now();
-    let mut demo = cache.recording(&DEMO);
-    // A living lab is left alone.
-    assert!(cache.lab(&["clean"]).status().unwrap().success());
-    assert!(demo.try_wait().unwrap().is_none());
-    demo.kill().unwrap();
-    demo.wait().unwrap();
-    assert_ne!(before, Machine::now(), "a killed lab leaves its mounts");
-    assert!(cache.lab(&["clean"]).status().unwrap().success());
-    before.assert_unchanged();
-    cache.assert_no_sites();
-}
-
-/// Two configurations, interrupted in the middle of the second; then the same command does that one alone and compares.
-fn an_interrupted_experiment_leaves_nothing_and_goes_on() {
-    let cache = Cache::new();
-    let (before, sysctls) = (Machine::now(), dirty_settings());
-    let second = cache.path().join("second-records");
-    // Records until it is asked to stop, and says when it is the second that does.
-    let stand_in = cache.stand_in(&format!(
-        "case $1 in record) trap 'exit 0' INT; mkdir \"$3\"; [ -e kept/ext4/1 ] && touch {}; \
-         touch \"$3\"/manifest.json; while :; do sleep 0.1; done;; \
-         compare) shift; echo \"compared $@\";; esac",
-        second.display()
-    ));
-    let experiment = || {
-        let mut command = cache.lab(&["fs", "--only", "ext4,ext4-no-journal", "--repetitions", "1"]);
-        command.args(["--seconds", "2", "--keep", "kept", "-o", "page.html", "--brokerscope"]).arg(&stand_in);
-        command.current_dir(cache.path());
-        command
-    };
-    let mut first = experiment().stdout(Stdio::null()).spawn().unwrap();
-    let end = Instant::now() + Duration::from_secs(120);
-    while !second.exists() {
-        assert!(first.try_wait().unwrap().is_none(), "it ended before its second configuration");
-        assert!(Instant::now() < end, "it does not come to its second configuration");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert_ne!(dirty_settings(), sysctls, "what is compared can see an experiment");
-    assert!(Command::new("kill").args(["-INT", &first.id().to_string()]).status().unwrap().success());
-    assert!(!first.wait().unwrap().success());
-    before.assert_unchanged();
-    assert_eq!(dirty_settings(), sysctls);
-    cache.assert_no_sites();
-
-    let output = experiment().output().unwrap();
-    let (told, shown) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("2 runs, 1 of them done") && told.contains("run 2 of 2"), "{told}");
-    assert!(!told.contains("run 1 of 2"), "{told}");
-    assert!(shown.contains("ext4 without journal"), "{shown}");
-    let compared = shown.lines().last().unwrap();
-    assert!(
-        compared.contains("kept/ext4-no-journal --slo 65ms --md ") && compared.ends_with("-o page.html"),
-        "{shown}"
-    );
-    before.assert_unchanged();
-    assert_eq!(dirty_settings(), sysctls);
-    cache.assert_no_sites();
-}
-
-/// Interrupted while the first of its brokers is recorded: all of them go, with their devices.
-fn an_interrupted_fleet_leaves_nothing() {
-    let cache = Cache::new();
-    let before = Machine::now();
-    let mut fleet = cache.recording(&["fleet", "--brokers", "4", "--state", "8"]);
-    let devices = Machine::now().loops.lines().count() - before.loops.lines().count();
-    assert_eq!(devices, 4, "what is compared can see a fleet");
-    assert!(Command::new("kill").args(["-INT", &fleet.id().to_string()]).status().unwrap().success());
-    assert!(!fleet.wait().unwrap().success());
-    before.assert_unchanged();
-    cache.assert_no_sites();
-}
-
-/// What experiments change of the kernel's settings.
-fn dirty_settings() -> Vec<String> {
-    let read = |name| fs::read_to_string(Path::new("/proc/sys/vm").join(name)).unwrap();
-    ["dirty_expire_centisecs", "dirty_writeback_centisecs"].map(read).to_vec()
-}
-
 fn volume(site: &Site) -> Volume {
     let device = DeviceOptions { size_bytes: 512 << 20, seed: 1 };
     let options = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: String::new() };
@@ -320,91 +216,4 @@ fn first_bytes(device: &Path, offset: u64) -> [u8; 4] {
     let mut bytes = [0; 4];
     fs::File::open(device).unwrap().read_exact_at(&mut bytes, offset).unwrap();
     bytes
-}
-
-/// What an experiment could leave behind on this machine, the site's own files apart.
-#[derive(Debug, PartialEq, Eq)]
-struct Machine {
-    mounts: String,
-    loops: String,
-    /// Processes that carry the lab's mark.
-    marked: BTreeSet<u32>,
-}
-
-impl Machine {
-    fn now() -> Self {
-        let loops = Command::new("losetup").arg("--all").output().unwrap();
-        assert!(loops.status.success());
-        let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
-            let entry = entry.ok()?;
-            let environment = fs::read(entry.path().join("environ")).ok()?;
-            let mark = b"BROKERSCOPE_LAB_SITE=";
-            let marked = environment.split(|byte| *byte == 0).any(|value| value.starts_with(mark));
-            marked.then(|| entry.file_name().to_str()?.parse().ok()).flatten()
-        });
-        Self {
-            mounts: fs::read_to_string("/proc/mounts").unwrap(),
-            loops: String::from_utf8_lossy(&loops.stdout).into_owned(),
-            marked: pids.collect(),
-        }
-    }
-
-    /// A loop device that udev is looking at goes when it has looked.
-    fn assert_unchanged(&self) {
-        let end = Instant::now() + Duration::from_secs(30);
-        while *self != Self::now() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        assert_eq!(*self, Self::now(), "something stayed behind");
-    }
-}
-
-/// Its own cache directory, with the jars of the real one.
-struct Cache(tempfile::TempDir);
-
-impl Cache {
-    fn new() -> Self {
-        let kafka = Kafka::prepare(lab::kafka::DEFAULT_VERSION).unwrap();
-        let directory = tempfile::tempdir().unwrap();
-        symlink(&kafka.jars, directory.path().join(kafka.jars.file_name().unwrap())).unwrap();
-        Self(directory)
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn lab(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_brokerscope-lab"));
-        command.args(arguments).env("BROKERSCOPE_LAB_CACHE", self.path());
-        command
-    }
-
-    /// A program that stands in for `brokerscope`.
-    fn stand_in(&self, script: &str) -> PathBuf {
-        let path = self.path().join("stand-in");
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
-        path
-    }
-
-    /// A lab that has everything set up and is in the middle of recording.
-    fn recording(&self, arguments: &[&str]) -> Child {
-        let recording = self.path().join("recording-now");
-        let stand_in = self.stand_in(&format!("touch {}; exec sleep 600", recording.display()));
-        let mut command = self.lab(arguments);
-        let mut lab = command.arg("--brokerscope").arg(stand_in).stdout(Stdio::null()).spawn().unwrap();
-        let end = Instant::now() + Duration::from_secs(120);
-        while !recording.exists() {
-            assert!(lab.try_wait().unwrap().is_none(), "it ended before it recorded: {arguments:?}");
-            assert!(Instant::now() < end, "it does not come to record: {arguments:?}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        lab
-    }
-
-    fn assert_no_sites(&self) {
-        let sites: Vec<_> = fs::read_dir(self.path().join("sites")).unwrap().map(Result::unwrap).collect();
-        assert!(sites.iter().all(|entry| entry.file_name() == "lock"), "{sites:?}");
-    }
 }
