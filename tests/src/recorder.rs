@@ -49,6 +49,14 @@ impl Recorder {
         Self::run(brokerscope, directory, pid, &[])
     }
 
+    /// As [`Recorder::start_by`], with further flags.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn start_by_with(brokerscope: Command, directory: &Path, pid: u32, flags: &[&str]) -> Self {
+        Self::run(brokerscope, directory, pid, flags)
+    }
+
     fn run(mut brokerscope: Command, directory: &Path, pid: u32, flags: &[&str]) -> Self {
         let said = directory.with_extension("txt");
         let output = File::create(&said).unwrap();

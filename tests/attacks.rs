@@ -1,0 +1,320 @@
+//! A watch under attack: forged packets, files that block, silent and slow clients. Each costs counted data at most: memory
+//! stays below the ceiling, and an honest client's requests have their rows.
+//!
+//! Each attack lasts for `BROKERSCOPE_ATTACK_SECONDS`, 20 unless set; `make attack` sets ten minutes. Live tests need root and run
+//! where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::float_cmp,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
+
+use e2e::gate;
+use e2e::recorder::Recorder;
+use e2e::traffic::directory;
+use lab::client::{Connection, Request};
+use lab::host::Cgroup;
+use lab::kafka::{DEFAULT_VERSION, Kafka};
+use lab::{Broker, BrokerOptions, Site};
+use model::{Event, Table};
+use recording::Recording;
+use rustix::process::Signal;
+
+const TOPIC: &str = "attacked";
+const CLIENT: &str = "honest-client";
+/// What the watch may take, and what its group has beyond that.
+const CEILING_MIB: i64 = 128;
+const SPARE_MIB: i64 = 32;
+/// Of an honest client's requests so many have their rows.
+const MIN_SHARE: f64 = 0.999;
+const SILENT_CLIENTS: usize = 2_000;
+const SLOW_CLIENTS: usize = 200;
+const SCRAPE_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[test]
+fn forged_packets_and_files_that_block_cost_counted_data_at_most() {
+    let Some(_alone) = gate::live("forged_packets_and_files_that_block_cost_counted_data_at_most") else {
+        return;
+    };
+    let (kafka, directory) = (kafka(), directory("attacked-recorder"));
+    let broker = broker(&kafka, &directory);
+    plant(&broker.log_dir);
+    let group = Group::make();
+    let recording = directory.join("recording");
+    let flags = ["--max-memory", &format!("{CEILING_MIB}MiB")];
+    let recorder = Recorder::start_by_with(group.command(), &recording, broker.pid, &flags);
+    let client = HonestClient::start(broker.listener());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks/forged.py");
+    let mut forger = Command::new("python3");
+    forger.arg(script).args([broker.port.to_string(), attack_time().as_secs().to_string()]);
+    let forged = output_of(forger.stdout(Stdio::piped()).spawn().unwrap());
+    let (requests, peak_mib) = (client.stop(), peak_mib(recorder.pid()));
+    recorder.stop();
+    let rows = rows_of(&recording, CLIENT);
+    println!("{forged} forged segments; {rows} rows of {requests} honest requests; {peak_mib} MiB at most");
+    assert!(forged.parse::<u64>().unwrap() > 1_000 * attack_time().as_secs(), "{forged} were sent");
+    assert!(rows as f64 >= MIN_SHARE * requests as f64 && rows <= requests, "{rows} rows of {requests}");
+    assert!(peak_mib <= CEILING_MIB, "{peak_mib} MiB");
+    group.assert_served();
+}
+
+#[test]
+fn silent_and_slow_clients_do_not_keep_a_scraper_out() {
+    let Some(_alone) = gate::live("silent_and_slow_clients_do_not_keep_a_scraper_out") else { return };
+    let (kafka, directory) = (kafka(), directory("attacked-exporter"));
+    let broker = broker(&kafka, &directory);
+    let group = Group::make();
+    let mut command = group.command();
+    command.args(["export", "--listen", "127.0.0.1:0", "--pid", &broker.pid.to_string()]);
+    command.args(["--max-memory", &format!("{CEILING_MIB}MiB"), "--max-cost", "none"]);
+    let mut exporter = Exporter::start(command);
+    let mut client = Connection::open(broker.listener(), CLIENT).unwrap();
+    await_counting(&exporter, &mut client);
+    let before = exporter.scrape().unwrap();
+    let attackers = Attackers::start(exporter.address);
+    let (mut sent, mut scrapes, end) = (0, 0, Instant::now() + attack_time());
+    while Instant::now() < end {
+        for _ in 0..20 {
+            client.order(&Request::produce(TOPIC, 0, 1, &[b"counted"])).unwrap();
+            sent += 1;
+        }
+        exporter.scrape().unwrap_or_else(|error| panic!("scrape {scrapes}: {error}"));
+        scrapes += 1;
+        sleep(Duration::from_millis(200));
+    }
+    attackers.stop();
+    let peak_mib = peak_mib(exporter.child.id());
+    sleep(Duration::from_secs(3));
+    let counted = exporter.scrape().unwrap() - before;
+    println!("{scrapes} scrapes; {counted} of {sent} requests counted; {peak_mib} MiB at most");
+    assert_eq!(counted, f64::from(sent));
+    assert!(peak_mib <= CEILING_MIB, "{peak_mib} MiB");
+    exporter.stop();
+    group.assert_served();
+}
+
+fn attack_time() -> Duration {
+    let seconds = std::env::var("BROKERSCOPE_ATTACK_SECONDS").ok();
+    Duration::from_secs(seconds.map_or(20, |seconds| seconds.parse().unwrap()))
+}
+
+fn kafka() -> Kafka {
+    Kafka::prepare(DEFAULT_VERSION).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn broker(kafka: &Kafka, directory: &Path) -> Broker {
+    let broker = Broker::start(kafka, BrokerOptions::new(directory.join("broker")));
+    let broker = broker.unwrap_or_else(|error| panic!("{error}"));
+    broker.create_topic(kafka, TOPIC, 1).unwrap_or_else(|error| panic!("{error}"));
+    broker
+}
+
+/// Directories as of partitions, with files that nobody writes to, and endless ones.
+fn plant(log_dir: &Path) {
+    for (number, file) in ["partition.metadata", "00000000000000000000.log"].into_iter().enumerate() {
+        let [blocking, endless] =
+            ["blocking", "endless"].map(|topic| log_dir.join(format!("{topic}-{number}")));
+        fs::create_dir(&blocking).unwrap();
+        assert!(Command::new("mkfifo").arg(blocking.join(file)).status().unwrap().success());
+        fs::create_dir(&endless).unwrap();
+        symlink("/dev/zero", endless.join(file)).unwrap();
+    }
+}
+
+/// A group with so much memory; its site goes with it.
+struct Group {
+    cgroup: Cgroup,
+    _site: Site,
+}
+
+impl Group {
+    fn make() -> Self {
+        let site = Site::claim().unwrap();
+        let cgroup = Cgroup::make(site.path(), "memory").unwrap();
+        cgroup.set("memory.limit_in_bytes", (CEILING_MIB + SPARE_MIB) << 20).unwrap();
+        Self { cgroup, _site: site }
+    }
+
+    fn command(&self) -> Command {
+        let words = self.cgroup.entering();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg(e2e::brokerscope::binary().unwrap());
+        command
+    }
+
+    /// That nothing in it was killed for want of memory.
+    fn assert_served(&self) {
+        assert_eq!(self.cgroup.figure("memory.oom_control", "oom_kill").unwrap(), 0);
+    }
+}
+
+/// The most memory that a process had at a time.
+fn peak_mib(pid: u32) -> i64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().trim_end_matches(" kB").parse::<i64>().unwrap() / 1024
+}
+
+fn output_of(mut child: Child) -> String {
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success());
+    text.trim().to_owned()
+}
+
+/// Produce requests of a client in a recording.
+fn rows_of(recording: &Path, client: &str) -> usize {
+    let events = Recording::open(recording).unwrap().events_of(&[Table::Requests]);
+    let is_of = |event: &Event| match event {
+        Event::Request(request) => request.client_id.as_deref() == Some(client) && request.api_key == 0,
+        _ => false,
+    };
+    events.filter(|event| is_of(event.as_ref().unwrap())).count()
+}
+
+/// Sends one produce request after the other, and counts them.
+struct HonestClient {
+    stopped: Arc<AtomicBool>,
+    thread: JoinHandle<usize>,
+}
+
+impl HonestClient {
+    fn start(broker: SocketAddr) -> Self {
+        let stopped = Arc::<AtomicBool>::default();
+        let stop = Arc::clone(&stopped);
+        let mut connection = Connection::open(broker, CLIENT).unwrap();
+        let thread = spawn(move || {
+            let mut sent = 0;
+            while !stop.load(Ordering::Relaxed) {
+                connection.order(&Request::produce(TOPIC, 0, 1, &[b"counted"])).unwrap();
+                sent += 1;
+                sleep(Duration::from_millis(2));
+            }
+            sent
+        });
+        Self { stopped, thread }
+    }
+
+    fn stop(self) -> usize {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+/// A running exporter; killed when dropped.
+struct Exporter {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Exporter {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/metrics"));
+        Self { child, address: address.unwrap().parse().unwrap() }
+    }
+
+    /// How many produce requests it has counted.
+    fn scrape(&self) -> std::io::Result<f64> {
+        let mut stream = TcpStream::connect_timeout(&self.address, SCRAPE_TIMEOUT)?;
+        stream.set_read_timeout(Some(SCRAPE_TIMEOUT))?;
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let counted =
+            answer.lines().find_map(|line| line.strip_prefix("brokerscope_requests_total{api=\"PRODUCE\"} "));
+        let whole = answer.starts_with("HTTP/1.1 200 ");
+        whole
+            .then(|| counted.map_or(0.0, |count| count.parse().unwrap()))
+            .ok_or(std::io::ErrorKind::InvalidData.into())
+    }
+
+    fn stop(&mut self) {
+        e2e::tcpdump::signal(&self.child, Signal::INT);
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        // Both fail where it has ended, which is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends requests until the exporter counts them: from then on it counts each.
+fn await_counting(exporter: &Exporter, client: &mut Connection) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while exporter.scrape().unwrap() == 0.0 {
+        assert!(Instant::now() < end, "no request is counted");
+        client.order(&Request::produce(TOPIC, 0, 1, &[b"first"])).unwrap();
+        sleep(Duration::from_millis(200));
+    }
+    // Until those that were sent are counted.
+    sleep(Duration::from_secs(3));
+}
+
+/// Clients of the metrics port that say nothing, and some that ask and read hardly anything. They come again when they are let go.
+struct Attackers {
+    stopped: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Attackers {
+    fn start(address: SocketAddr) -> Self {
+        let stopped = Arc::<AtomicBool>::default();
+        let threads =
+            [(SILENT_CLIENTS, &b""[..]), (SLOW_CLIENTS, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")].map(
+                |(count, request)| {
+                    let stop = Arc::clone(&stopped);
+                    spawn(move || attack(address, count, request, &stop))
+                },
+            );
+        Self { stopped, threads: threads.into() }
+    }
+
+    fn stop(self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
+
+fn attack(address: SocketAddr, count: usize, request: &[u8], stop: &AtomicBool) {
+    let mut clients: Vec<TcpStream> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        clients.retain_mut(is_open);
+        while clients.len() < count {
+            let Ok(mut client) = TcpStream::connect_timeout(&address, Duration::from_millis(100)) else {
+                break;
+            };
+            client.set_nonblocking(true).unwrap();
+            if client.write_all(request).is_ok() {
+                clients.push(client);
+            }
+        }
+        sleep(Duration::from_millis(100));
+    }
+}
+
+/// Whether the other side keeps it; a byte of what is there is read.
+fn is_open(client: &mut TcpStream) -> bool {
+    match client.read(&mut [0]) {
+        Ok(count) => count > 0,
+        Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+    }
+}
