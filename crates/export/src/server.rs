@@ -1,25 +1,32 @@
-//! Answers HTTP/1.1 as much as a scraper speaks: one request a connection, a few connections at a time, each for a few seconds
-//! at most. A client that is slow, silent or sends nonsense delays others no longer than that, and memory does not grow with
-//! what it sends. Reads no body, and knows nothing of paths.
+//! Answers HTTP/1.1 as much as a scraper speaks: one request a connection, all of them in one thread that waits for no client.
+//! Who comes has a place: where there is none left, the connection that has been idle longest is closed. So no number of silent
+//! or slow clients keeps a scraper out, and a health check, whose answer is short, needs a place for no time at all. Reads no
+//! body, and knows nothing of paths.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::set_socket_send_buffer_size;
+
 use crate::site::MetricsService;
 
-/// Connections at a time; more wait in the kernel's queue, which is short too.
-const MAX_CONNECTIONS: usize = 16;
-/// How long a request may take to come, and its answer to go.
-const TIMEOUT: Duration = Duration::from_secs(2);
+/// Connections at a time, and those of one address among them.
+const MAX_CONNECTIONS: usize = 64;
+const MAX_ADDRESS_CONNECTIONS: usize = 16;
+/// How long a request's head may take to come, and its answer to go.
+const HEAD_TIMEOUT: Duration = Duration::from_millis(300);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often it is looked whether there is room for another.
-const LOOK: Duration = Duration::from_millis(5);
-/// A connection's thread needs next to nothing.
-const STACK_BYTES: usize = 256 << 10;
+/// Connections that wait to be accepted, as far as the kernel allows (`net.core.somaxconn`): without a place in this queue a
+/// client tries again after a second.
+const BACKLOG: i32 = 4_096;
+/// What the kernel holds of an answer that a client does not read; it takes twice as much (`socket(7)`, `SO_SNDBUF`).
+const SEND_BUFFER_BYTES: usize = 256 << 10;
+/// Before what the kernel refused is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 /// What keeps it from being served.
 #[derive(Debug, thiserror::Error)]
@@ -47,91 +54,176 @@ impl Server {
     pub fn bind(address: SocketAddr) -> Result<Self, Error> {
         let failed = |source| Error::Listen { address, source };
         let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
+        // Connections inherit it.
+        set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES).map_err(|error| failed(error.into()))?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address })
     }
 
     /// Serves for ever.
-    pub fn serve(self, site: &Arc<MetricsService>) {
-        let open = Arc::new(AtomicUsize::new(0));
-        for stream in self.listener.incoming() {
-            let Ok(stream) = stream else {
-                // Out of descriptors, perhaps: there may be some again.
-                thread::sleep(LOOK);
-                continue;
-            };
-            while open.load(Ordering::Acquire) >= MAX_CONNECTIONS {
-                thread::sleep(LOOK);
+    pub fn serve(self, site: &MetricsService) {
+        let mut open = Connections::default();
+        loop {
+            let ready = open.wait(&self.listener);
+            open.advance(&ready, site);
+            open.accept(&self.listener, site);
+        }
+    }
+}
+
+/// The clients that are connected.
+#[derive(Default)]
+struct Connections(Vec<Connection>);
+
+impl Connections {
+    /// Waits for any client, or until one has had its time. Says of each whether there is something to do.
+    fn wait(&self, listener: &TcpListener) -> Vec<bool> {
+        let mut polled: Vec<_> = self.0.iter().map(|one| PollFd::new(&one.stream, one.awaited())).collect();
+        polled.push(PollFd::new(listener, PollFlags::IN));
+        let next = self.0.iter().map(|one| one.deadline).min();
+        let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        if poll(&mut polled, timeout.as_ref()).is_err() {
+            thread::sleep(RETRY_PAUSE);
+        }
+        polled.iter().map(|one| !one.revents().is_empty()).collect()
+    }
+
+    /// Goes on with those that are ready, and closes those that are done, are gone or have had their time.
+    fn advance(&mut self, ready: &[bool], site: &MetricsService) {
+        let (now, mut ready) = (Instant::now(), ready.iter());
+        self.0.retain_mut(|one| {
+            let is_ready = ready.next().is_some_and(|is_ready| *is_ready);
+            now < one.deadline && (!is_ready || one.goes_on(site))
+        });
+    }
+
+    /// Takes in those that wait to be, and answers at once those that have asked already.
+    fn accept(&mut self, listener: &TcpListener, site: &MetricsService) {
+        // Not without end: the others have their turn.
+        for _ in 0..MAX_CONNECTIONS {
+            match listener.accept().and_then(|(stream, from)| Connection::new(stream, from.ip())) {
+                Ok(mut one) => {
+                    self.make_room(one.address);
+                    if one.goes_on(site) {
+                        self.0.push(one);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // Out of descriptors, perhaps.
+                    self.close_idlest(|_| true);
+                    return thread::sleep(RETRY_PAUSE);
+                }
             }
-            open.fetch_add(1, Ordering::AcqRel);
-            let (guard, site) = (Open(Arc::clone(&open)), Arc::clone(site));
-            let builder = thread::Builder::new().name("connection".to_owned()).stack_size(STACK_BYTES);
-            // Without a thread the connection is closed, and its place is free: both are dropped.
-            let _ = builder.spawn(move || {
-                let _counted = guard;
-                // The client is gone: there is nobody to answer.
-                let _ = converse(stream, &site);
-            });
+        }
+    }
+
+    fn make_room(&mut self, address: IpAddr) {
+        let is_of = |one: &Connection| one.address == address;
+        if self.0.iter().filter(|one| is_of(one)).count() >= MAX_ADDRESS_CONNECTIONS {
+            self.close_idlest(is_of);
+        } else if self.0.len() >= MAX_CONNECTIONS {
+            self.close_idlest(|_| true);
+        }
+    }
+
+    /// Closes the one that has been idle longest. Those that have asked for nothing yet go before those that are answered.
+    fn close_idlest(&mut self, of: impl Fn(&Connection) -> bool) {
+        let of_them = self.0.iter().enumerate().filter(|(_, one)| of(one));
+        let idlest = of_them.min_by_key(|(_, one)| (one.answer.is_some(), one.active));
+        if let Some((index, _)) = idlest {
+            self.0.swap_remove(index);
         }
     }
 }
 
-/// A connection that counts.
-struct Open(Arc<AtomicUsize>);
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
+/// A client that has not been answered in full.
+struct Connection {
+    stream: TcpStream,
+    address: IpAddr,
+    /// What has come of the request's head.
+    head: Vec<u8>,
+    /// What goes back, once the head is whole.
+    answer: Option<Outgoing>,
+    /// When it was accepted, or something of the answer last went out.
+    active: Instant,
+    deadline: Instant,
 }
 
-fn converse(mut stream: TcpStream, site: &MetricsService) -> io::Result<()> {
-    let request = hear(&mut stream)?;
-    let answer = match &request {
-        Some(request) => site.answer(request),
-        None => Answer::say(BAD_REQUEST, "no request that could be read"),
-    };
-    let end = Instant::now() + ANSWER_TIMEOUT;
-    tell(&mut stream, answer.head().as_bytes(), end)?;
-    if request.is_none_or(|request| request.method != "HEAD") {
-        tell(&mut stream, &answer.body, end)?;
+impl Connection {
+    fn new(stream: TcpStream, address: IpAddr) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let active = Instant::now();
+        let deadline = active + HEAD_TIMEOUT;
+        Ok(Self { stream, address, head: Vec::new(), answer: None, active, deadline })
     }
-    stream.shutdown(std::net::Shutdown::Write)
-}
 
-/// The request, if it is one and its head is not too long; an error where it does not come in time.
-fn hear(stream: &mut TcpStream) -> io::Result<Option<HttpRequest>> {
-    let end = Instant::now() + TIMEOUT;
-    let mut heard = Vec::new();
-    let mut piece = [0; 1_024];
-    loop {
-        stream.set_read_timeout(Some(left(end)?))?;
-        let length = stream.read(&mut piece)?;
-        heard.extend_from_slice(piece.get(..length).unwrap_or_default());
-        match parse(&heard) {
-            Ok(None) if length > 0 && heard.len() <= MAX_HEAD => {}
-            parsed => return Ok(parsed.ok().flatten()),
+    fn awaited(&self) -> PollFlags {
+        if self.answer.is_some() { PollFlags::OUT } else { PollFlags::IN }
+    }
+
+    /// Does what there is to do; whether there will be more. A client that is gone has nobody to answer.
+    fn goes_on(&mut self, site: &MetricsService) -> bool {
+        let done = self.read(site).and_then(|()| self.write());
+        done.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// Reads until the head is whole, or is none or too long.
+    fn read(&mut self, site: &MetricsService) -> io::Result<()> {
+        let mut piece = [0; 1_024];
+        while self.answer.is_none() {
+            let length = self.stream.read(&mut piece)?;
+            self.head.extend_from_slice(piece.get(..length).unwrap_or_default());
+            match parse(&self.head) {
+                Ok(None) if length > 0 && self.head.len() <= MAX_HEAD => {}
+                parsed => {
+                    self.answer = Some(Outgoing::to(parsed.ok().flatten().as_ref(), site));
+                    self.deadline = Instant::now() + ANSWER_TIMEOUT;
+                }
+            }
         }
+        Ok(())
     }
-}
 
-/// Writes all of it, until a moment.
-fn tell(stream: &mut TcpStream, mut bytes: &[u8], end: Instant) -> io::Result<()> {
-    while !bytes.is_empty() {
-        stream.set_write_timeout(Some(left(end)?))?;
-        let written = stream.write(bytes)?;
-        if written == 0 {
-            return Err(ErrorKind::WriteZero.into());
+    /// Writes until all is out.
+    fn write(&mut self) -> io::Result<()> {
+        let Some(answer) = &mut self.answer else { return Ok(()) };
+        while !answer.unsent().is_empty() {
+            match self.stream.write(answer.unsent())? {
+                0 => return Err(ErrorKind::WriteZero.into()),
+                written => answer.sent += written,
+            }
+            self.active = Instant::now();
         }
-        bytes = bytes.get(written..).unwrap_or_default();
+        self.stream.shutdown(Shutdown::Write)
     }
-    Ok(())
 }
 
-/// The time until then; an error where it is over.
-pub(crate) fn left(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+/// An answer on its way.
+struct Outgoing {
+    head: Vec<u8>,
+    body: Arc<[u8]>,
+    /// Bytes of both that are out.
+    sent: usize,
+}
+
+impl Outgoing {
+    fn to(request: Option<&HttpRequest>, site: &MetricsService) -> Self {
+        let unreadable = || Answer::say(BAD_REQUEST, "no request that could be read");
+        let answer = request.map_or_else(unreadable, |request| site.answer(request));
+        let is_head = request.is_some_and(|request| request.method == "HEAD");
+        let head = answer.head().into_bytes();
+        Self { head, body: if is_head { Arc::default() } else { answer.body }, sent: 0 }
+    }
+
+    fn unsent(&self) -> &[u8] {
+        let head = self.head.get(self.sent..).filter(|left| !left.is_empty());
+        let body = || self.body.get(self.sent.saturating_sub(self.head.len())..);
+        head.or_else(body).unwrap_or_default()
+    }
 }
 
 /// A request's head has at most so many bytes, and header lines.

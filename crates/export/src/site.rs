@@ -1,11 +1,11 @@
-//! The answers to scrapes: metrics, health, readiness. Shared by the thread that feeds the exporter and those that serve it;
+//! The answers to scrapes: metrics, health, readiness. Shared by the thread that feeds the exporter and the one that serves it;
 //! speaks no HTTP itself.
 //!
 //! A scrape never waits for more than a burst of events. Many scrapes cost no more than a few: an output is served again for a
 //! while.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::exporter::{Exporter, ProcessUsage};
@@ -16,8 +16,10 @@ use crate::server::{Answer, HttpRequest, METHOD_NOT_ALLOWED, NOT_FOUND, OK, UNAV
 const FRESH: Duration = Duration::from_millis(200);
 /// Events are fed many times a second: without any for so long, the feeding thread hangs.
 const SILENT: Duration = Duration::from_secs(30);
-/// Who feeds lets those who ask go first, and looks this often whether they have been served.
+/// Who feeds lets those who ask go first, and looks this often whether they have been served. They look as often.
 const GIVE_WAY: Duration = Duration::from_micros(100);
+/// Who asks waits no longer for who feeds: one that hangs holds up no other answer, least of all that it hangs.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 const INDEX: &str = "brokerscope: /metrics (Prometheus text, OpenMetrics, protobuf), /healthz, /readyz";
 
@@ -96,26 +98,39 @@ impl MetricsService {
     }
 
     fn metrics(&self, format: Format) -> Answer {
-        // One scrape writes; others that come meanwhile get the same.
+        // What is asked for again at once is the same.
         let mut written = lock(&self.written);
         let known = written.get(format as usize).and_then(Option::as_ref);
-        let fresh = known.filter(|(at, _)| at.elapsed() < FRESH).map(|(_, body)| Arc::clone(body));
-        let body = fresh.unwrap_or_else(|| {
-            let body: Arc<[u8]> = self.write(format).into();
-            if let Some(slot) = written.get_mut(format as usize) {
-                *slot = Some((Instant::now(), Arc::clone(&body)));
-            }
-            body
-        });
+        let fresh = known.filter(|(at, _)| at.elapsed() < FRESH).cloned();
+        let Some((at, body)) = fresh.or_else(|| self.write(format).map(|body| (Instant::now(), body))) else {
+            return Answer::say(UNAVAILABLE, "events are taken for too long; try again");
+        };
+        if let Some(slot) = written.get_mut(format as usize) {
+            *slot = Some((at, Arc::clone(&body)));
+        }
         Answer { status: OK, content_type: format.content_type(), body }
     }
 
-    fn write(&self, format: Format) -> Vec<u8> {
+    /// None where the feeding thread holds the exporter for too long.
+    fn write(&self, format: Format) -> Option<Arc<[u8]>> {
         let own = (self.own)();
         self.asking.fetch_add(1, Ordering::AcqRel);
-        let written = lock(&self.exporter).write(format, &own);
+        let exporter = self.exporter_within(MAX_WAIT);
+        let written = exporter.map(|mut exporter| exporter.write(format, &own).into());
         self.asking.fetch_sub(1, Ordering::AcqRel);
         written
+    }
+
+    fn exporter_within(&self, wait: Duration) -> Option<MutexGuard<'_, Exporter>> {
+        let end = Instant::now() + wait;
+        loop {
+            match self.exporter.try_lock() {
+                Ok(exporter) => return Some(exporter),
+                Err(TryLockError::Poisoned(exporter)) => return Some(exporter.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() >= end => return None,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(GIVE_WAY),
+            }
+        }
     }
 }
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 
 use super::Endpoint;
-use crate::server::left;
 
 /// An answer says little.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
@@ -53,6 +52,12 @@ fn connect(endpoint: &Endpoint, end: Instant) -> io::Result<TcpStream> {
         }
     }
     Err(refused)
+}
+
+/// The time until then; an error where it is over.
+fn left(end: Instant) -> io::Result<Duration> {
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 /// All that comes until the other end closes, or what of it came before the time was over: an answer may be whole then.

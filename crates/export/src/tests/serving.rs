@@ -1,17 +1,29 @@
 //! HTTP requests are answered, with any other clients connected that send anything.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpStream};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::broker::{asked, produce};
-use super::{Scrape, exporter};
-use crate::{MetricsService, ProcessUsage, Server};
+use super::{Scrape, about, exporter, exporter_of};
+use crate::{BrokerInfo, Exporter, MetricsService, ProcessUsage, Server};
+
+/// Longer than any answer takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A site that is served until the process ends.
 fn serve() -> (SocketAddr, Arc<MetricsService>) {
+    serve_exporter(exporter())
+}
+
+fn serve_exporter(exporter: Exporter) -> (SocketAddr, Arc<MetricsService>) {
     let own = || ProcessUsage { resident_bytes: Some(7), ..ProcessUsage::default() };
-    let site = Arc::new(MetricsService::new(exporter(), Box::new(own)));
+    let site = Arc::new(MetricsService::new(exporter, Box::new(own)));
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let (address, shared) = (server.address, Arc::clone(&site));
     std::thread::spawn(move || server.serve(&shared));
@@ -20,6 +32,7 @@ fn serve() -> (SocketAddr, Arc<MetricsService>) {
 
 fn send(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     // Who refuses to hear more has answered already.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
@@ -94,13 +107,73 @@ fn nonsense_is_refused_and_silence_holds_nobody_up() {
     drop(silent);
 }
 
+/// More than the sockets on both sides hold of an answer that nobody reads.
+fn large_exporter() -> Exporter {
+    let mut exporter = exporter_of(BrokerInfo { top_topics: 400, ..about() });
+    for topic in 0..400 {
+        exporter.push(asked(produce(1, &format!("{topic:0200}"), 1_000, 1_020)));
+    }
+    exporter
+}
+
+/// A client at an address of the loopback network, which takes next to nothing of what it does not read.
+fn connect_from(host: u32, to: SocketAddr) -> TcpStream {
+    let client = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    set_socket_recv_buffer_size(&client, 4_096).unwrap();
+    bind(&client, &SocketAddrV4::new(Ipv4Addr::from(0x7f00_0001 + host), 0)).unwrap();
+    connect(&client, &to).unwrap();
+    client.into()
+}
+
 #[test]
-fn more_connections_than_there_is_room_for_are_served_in_their_turn() {
+fn silent_and_slow_clients_keep_no_scraper_out() {
+    let limit = getrlimit(Resource::Nofile);
+    let enough = limit.current.map(|current| current.max(8_192));
+    setrlimit(Resource::Nofile, Rlimit { current: enough, ..limit }).unwrap();
+    // All at the scraper's own address, and at many.
+    for hosts in [1, 250] {
+        let (address, _site) = serve_exporter(large_exporter());
+        let slow: Vec<_> = (0..200).map(|n| connect_from(n % hosts, address)).collect();
+        // The first of them may be gone already.
+        slow.iter().for_each(|mut client| drop(client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n")));
+        let silent: Vec<_> = (0..2_000).map(|n| connect_from(n % hosts, address)).collect();
+        for path in ["/metrics", "/healthz", "/metrics", "/", "/metrics"] {
+            let asked = Instant::now();
+            assert!(get(address, path, "").0.starts_with("HTTP/1.1 200 "), "{path}");
+            assert!(asked.elapsed() < PATIENCE, "{path} took {:?}", asked.elapsed());
+        }
+        drop((slow, silent));
+    }
+}
+
+#[test]
+fn who_says_nothing_is_closed_before_long() {
     let (address, _site) = serve();
-    let silent: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
-    // The silent ones are left alone after a while each.
-    assert!(get(address, "/healthz", "").0.starts_with("HTTP/1.1 200 "));
-    drop(silent);
+    let (mut silent, connected) = (TcpStream::connect(address).unwrap(), Instant::now());
+    silent.write_all(b"GET /metrics").unwrap();
+    // Closed, with or without having read what came.
+    assert_eq!(silent.read(&mut [0]).unwrap_or(0), 0);
+    let (least, most) = (Duration::from_millis(250), Duration::from_millis(1_500));
+    assert!((least..most).contains(&connected.elapsed()), "{:?}", connected.elapsed());
+}
+
+#[test]
+fn a_feeding_thread_that_hangs_holds_up_no_answer_for_long() {
+    let (address, site) = serve();
+    let (hangs, is_hanging) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let feeding = std::thread::spawn(move || {
+        site.feed(|_| {
+            hangs.send(()).unwrap();
+            released.recv()
+        })
+    });
+    is_hanging.recv().unwrap();
+    assert!(get(address, "/metrics", "").0.starts_with("HTTP/1.1 503 "));
+    assert!(get(address, "/healthz", "").0.starts_with("HTTP/1.1 200 "), "it has not hung for long");
+    release.send(()).unwrap();
+    feeding.join().unwrap().unwrap();
+    assert!(get(address, "/metrics", "").0.starts_with("HTTP/1.1 200 "));
 }
 
 #[test]
