@@ -1,7 +1,7 @@
 //! Turning a full Arrow stream into Parquet, on another thread so that rows keep flowing.
 //! Does not decide when a part is full.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
-use crate::Error;
 use crate::notes::Notes;
 use crate::part::Part;
 use crate::stream::StreamPart;
 use crate::table::schema;
+use crate::{Directory, Error};
 
 const ROW_GROUP_ROWS: usize = 64 * 1024;
 /// After each batch, while the recording goes on: a part can wait, and a thread that wakes on this processor cannot.
@@ -41,14 +41,15 @@ pub(crate) struct Converter {
 
 impl Converter {
     /// Starts the thread.
-    pub(crate) fn start(dir: &Path) -> Result<Self, Error> {
+    pub(crate) fn start(directory: &Arc<Directory>) -> Result<Self, Error> {
+        let dir = Arc::clone(directory);
         let (parts, queue) = channel();
         let awaited = Arc::<AtomicBool>::default();
         let is_awaited = Arc::clone(&awaited);
         let thread = std::thread::Builder::new()
             .name("recording-parts".to_owned())
-            .spawn(move || convert_all(&queue, &is_awaited))
-            .map_err(Error::io("start a thread for", dir))?;
+            .spawn(move || convert_all(&dir, &queue, &is_awaited))
+            .map_err(Error::io("start a thread for", directory.path()))?;
         Ok(Self { parts: Some(parts), awaited, thread: Some(thread) })
     }
 
@@ -69,11 +70,16 @@ impl Converter {
 }
 
 /// Converts all; the first that could not be is the error.
-fn convert_all(queue: &Receiver<(Table, Part)>, is_awaited: &AtomicBool) -> Result<(), Error> {
+fn convert_all(
+    directory: &Directory,
+    queue: &Receiver<(Table, Part)>,
+    is_awaited: &AtomicBool,
+) -> Result<(), Error> {
     step_back();
     // Each is tried. A panic leaves its part a stream, which is as good.
     let try_one = |(table, part): (Table, Part)| {
-        catch_unwind(AssertUnwindSafe(|| convert(table, &part, is_awaited))).unwrap_or(Ok(()))
+        let converted = || convert(directory, table, &part, is_awaited);
+        catch_unwind(AssertUnwindSafe(converted)).unwrap_or(Ok(()))
     };
     queue.iter().map(try_one).fold(Ok(()), Result::and)
 }
@@ -91,46 +97,49 @@ fn step_back() {
 fn step_back() {}
 
 /// Writes a part's Parquet beside its stream, renames it into place, and only then removes the stream.
-fn convert(table: Table, part: &Part, is_awaited: &AtomicBool) -> Result<(), Error> {
-    let stream = part.stream();
+fn convert(directory: &Directory, table: Table, part: &Part, is_awaited: &AtomicBool) -> Result<(), Error> {
+    let stream = directory.path().join(part.stream());
     let notes = Arc::new(Notes::on(&stream));
-    let batches = StreamPart::open(&stream, notes).map_err(Error::io("read", &stream))?;
+    let file = directory.open_file(part.stream())?;
+    let batches = StreamPart::of(file, &stream, notes).map_err(Error::io("read", &stream))?;
     let rest = || {
         if !is_awaited.load(Ordering::Relaxed) {
             std::thread::sleep(REST);
         }
     };
-    write(part, &schema(table), batches.inspect(|_| rest()))?;
-    fs::remove_file(&stream).map_err(Error::io("remove", &stream))
+    write(directory, table, part, batches.inspect(|_| rest()))?;
+    directory.remove(part.stream())
 }
 
 /// Writes a part without rows, so that every table can be queried.
-pub(crate) fn write_empty(table: Table, part: &Part) -> Result<(), Error> {
-    write(part, &schema(table), std::iter::empty())
+pub(crate) fn write_empty(directory: &Directory, table: Table, part: &Part) -> Result<(), Error> {
+    write(directory, table, part, std::iter::empty())
 }
 
 fn write(
+    directory: &Directory,
+    table: Table,
     part: &Part,
-    schema: &Schema,
     batches: impl Iterator<Item = Result<RecordBatch, Error>>,
 ) -> Result<(), Error> {
     let temporary = part.temporary();
-    let written = write_to(&temporary, schema, batches);
+    let file = directory.create_temporary(&temporary)?;
+    let written = write_to(file, &directory.path().join(&temporary), &schema(table), batches);
     if written.is_err() {
         // Nothing to add to the error where even that fails: readers pass over temporary files.
-        let _ = fs::remove_file(&temporary);
+        let _ = directory.remove(&temporary);
     }
     written?;
-    fs::rename(&temporary, part.parquet()).map_err(Error::io("write", part.parquet()))
+    directory.rename(&temporary, part.parquet())
 }
 
 fn write_to(
+    file: File,
     path: &Path,
     schema: &Schema,
     batches: impl Iterator<Item = Result<RecordBatch, Error>>,
 ) -> Result<(), Error> {
     let failed = |source: ParquetError| Error::Convert { path: path.to_owned(), source };
-    let file = File::create(path).map_err(Error::io("create", path))?;
     let properties = properties(schema).map_err(failed)?;
     let mut writer =
         ArrowWriter::try_new(file, Arc::new(schema.clone()), Some(properties)).map_err(failed)?;

@@ -31,6 +31,14 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// The directory to write to belongs to another user, who could read and change what is in it.
+    #[error("{path} belongs to another user ({owner}): name a new directory, which is then made")]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
     /// Where a table's folder belongs is something else.
     #[error("{path} is not a directory inside the recording: move it away")]
     NoFolder {

@@ -11,6 +11,7 @@ mod builders;
 mod cells;
 mod columns;
 mod convert;
+mod directory;
 mod error;
 mod events;
 mod intake;
@@ -30,6 +31,7 @@ mod text;
 mod verdicts;
 mod writer;
 
+pub use directory::Directory;
 pub use error::Error;
 pub use events::Events;
 pub use intake::{Intake, IntakeGuard};

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use model::clock::ClockPair;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::{Directory, Error};
 
 /// What the manifest's `format` says.
 pub const FORMAT: &str = "brokerscope-recording";
@@ -18,6 +18,8 @@ pub const VERSION: u32 = 2;
 
 /// Its file in a recording's directory.
 pub const MANIFEST: &str = "manifest.json";
+/// Its file while it is being written.
+const TEMPORARY: &str = "manifest.json.tmp";
 /// A manifest holds settings, not data: a larger one is not ours.
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -167,24 +169,20 @@ impl Manifest {
     }
 
     /// Writes it beside the old one and renames, so that a kill leaves one or the other whole.
-    pub(crate) fn write(&self, dir: &Path) -> Result<(), Error> {
-        let (path, temporary) = (dir.join(MANIFEST), dir.join("manifest.json.tmp"));
+    pub(crate) fn write(&self, directory: &Directory) -> Result<(), Error> {
+        let path = directory.path().join(MANIFEST);
         let mut text = serde_json::to_vec_pretty(self)
             .map_err(|e| Error::Manifest { path: path.clone(), why: e.to_string() })?;
         text.push(b'\n');
-        fs::write(&temporary, text).map_err(Error::io("write", &temporary))?;
-        fs::rename(&temporary, &path).map_err(Error::io("write", &path))
+        let mut file = directory.create_temporary(TEMPORARY)?;
+        file.write_all(&text).map_err(Error::io("write", path))?;
+        directory.rename(TEMPORARY, MANIFEST)
     }
 
     /// When the file was written and its length: both differ between a recording that runs and one that has ended.
     pub(crate) fn version_in(dir: &Path) -> Option<(SystemTime, u64)> {
         let metadata = fs::metadata(dir.join(MANIFEST)).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
-    }
-
-    /// Whether a directory holds a manifest.
-    pub(crate) fn is_in(dir: &Path) -> bool {
-        dir.join(MANIFEST).exists()
     }
 }
 

@@ -7,7 +7,7 @@
 //! read and decoded, so that a stream cut at any byte gives the batches before the cut, and a lie about a length costs
 //! nothing.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use arrow_ipc::root_as_message;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::Schema;
 
-use crate::Error;
 use crate::notes::{Notes, fenced};
+use crate::{Directory, Error};
 
 /// A part that rows are appended to.
 pub(crate) struct OpenPart {
@@ -38,9 +38,8 @@ const KEEP_BUFFER_BYTES: usize = 4 << 20;
 
 impl OpenPart {
     /// Creates the file, which must not exist yet. The schema goes out with the first batch.
-    pub(crate) fn create(path: PathBuf, schema: &Schema) -> Result<Self, Error> {
-        let file = OpenOptions::new().append(true).create_new(true).open(&path);
-        let file = file.map_err(Error::io("create", &path))?;
+    pub(crate) fn create(directory: &Directory, name: &Path, schema: &Schema) -> Result<Self, Error> {
+        let (path, file) = (directory.path().join(name), directory.create_file(name)?);
         let encoder = StreamWriter::try_new(Vec::new(), schema)
             .map_err(|source| Error::Encode { path: path.clone(), source })?;
         Ok(Self { path, file, encoder, rows: 0, bytes: 0 })
@@ -78,9 +77,13 @@ pub(crate) struct StreamPart {
 impl StreamPart {
     /// Opens a stream.
     pub(crate) fn open(path: &Path, notes: Arc<Notes>) -> io::Result<Self> {
-        let mut part = GrowingPart::open(path)?;
-        part.length = Some(part.file.get_ref().metadata()?.len());
-        Ok(Self { part: Some(part), notes })
+        Self::of(File::open(path)?, path, notes)
+    }
+
+    /// A stream that is open.
+    pub(crate) fn of(file: File, path: &Path, notes: Arc<Notes>) -> io::Result<Self> {
+        let length = Some(file.metadata()?.len());
+        Ok(Self { part: Some(GrowingPart { length, ..GrowingPart::of(file, path) }), notes })
     }
 }
 
@@ -117,9 +120,12 @@ pub(crate) struct GrowingPart {
 impl GrowingPart {
     /// Opens a stream.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = BufReader::new(File::open(path)?);
-        let decoder = StreamDecoder::new();
-        Ok(Self { path: path.to_owned(), file, length: None, read: 0, cut_bytes: None, decoder })
+        Ok(Self::of(File::open(path)?, path))
+    }
+
+    fn of(file: File, path: &Path) -> Self {
+        let (file, decoder) = (BufReader::new(file), StreamDecoder::new());
+        Self { path: path.to_owned(), file, length: None, read: 0, cut_bytes: None, decoder }
     }
 
     /// The next batch; none where no more of them is whole yet. After an error there is nothing more to be had.

@@ -5,9 +5,8 @@
 //! The table is written whole and takes the place of an earlier one at once, or not at all: a reader of the folder
 //! sees the old verdicts or the new ones.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 
 use model::{Nanos, Row as _, Verdict};
 use parquet::arrow::ArrowWriter;
@@ -18,7 +17,7 @@ use crate::columns::schema;
 use crate::convert::{ROW_GROUP_BYTES, properties};
 use crate::part::Part;
 use crate::rows::{Append, batch};
-use crate::{Error, Recording};
+use crate::{Directory, Error, Recording};
 
 /// The folder in a recording.
 pub(crate) const FOLDER: &str = "verdicts";
@@ -36,6 +35,8 @@ pub struct VerdictWriter {
     written: u64,
     /// None once it was closed.
     file: Option<ArrowWriter<File>>,
+    /// The table's; somebody else's recording must not lead out of its directory.
+    folder: Directory,
     temporary: PathBuf,
     part: Part,
 }
@@ -47,7 +48,8 @@ impl VerdictWriter {
     /// [`Error::Io`] where the recording's directory cannot be written to, [`Error::NoFolder`] where something else stands in
     /// the table's place.
     pub fn create(recording: &Recording, slower_than: Nanos) -> Result<Self, Error> {
-        let part = Part::new(folder_in(recording.dir())?, PART);
+        let folder = Directory::open(recording.dir())?.folder(FOLDER)?;
+        let part = Part::new(PathBuf::new(), PART);
         // Of each process its own: two may do this at a time, and the last one's stay.
         let temporary = part.temporary().with_extension(format!("{}.tmp", std::process::id()));
         let schema = schema(&Verdict::columns());
@@ -56,13 +58,14 @@ impl VerdictWriter {
             rows: <Verdict as Append>::Builder::default(),
             waiting: 0,
             written: 0,
+            folder,
             temporary,
             part,
         };
-        let refused = |source| Error::Convert { path: writer.temporary.clone(), source };
-        let properties = properties(&schema).map_err(refused)?;
-        let mut file = ArrowWriter::try_new(create_new(&writer.temporary)?, schema, Some(properties))
-            .map_err(refused)?;
+        let refused = writer.refused();
+        let properties = properties(&schema).map_err(&refused)?;
+        let created = writer.folder.create_temporary(&writer.temporary)?;
+        let mut file = ArrowWriter::try_new(created, schema, Some(properties)).map_err(refused)?;
         file.append_key_value_metadata(KeyValue::new(SLOWER_THAN.to_owned(), slower_than.0.to_string()));
         writer.file = Some(file);
         Ok(writer)
@@ -87,15 +90,14 @@ impl VerdictWriter {
         if let Some(file) = self.file.take() {
             file.close().map_err(self.refused())?;
         }
-        let path = self.part.parquet();
-        fs::rename(&self.temporary, &path).map_err(Error::io("write", path))?;
+        self.folder.rename(&self.temporary, self.part.parquet())?;
         Ok(self.written)
     }
 
     fn write_batch(&mut self) -> Result<(), Error> {
         let rows = std::mem::take(&mut self.waiting);
         let batch = batch::<Verdict>(&mut self.rows)
-            .map_err(|source| Error::Encode { path: self.temporary.clone(), source })?;
+            .map_err(|source| Error::Encode { path: self.folder.path().join(&self.temporary), source })?;
         let refused = self.refused();
         let Some(file) = &mut self.file else { return Ok(()) };
         file.write(&batch).map_err(&refused)?;
@@ -107,7 +109,7 @@ impl VerdictWriter {
     }
 
     fn refused(&self) -> impl Fn(ParquetError) -> Error + use<> {
-        let path = self.temporary.clone();
+        let path = self.folder.path().join(&self.temporary);
         move |source| Error::Convert { path: path.clone(), source }
     }
 }
@@ -115,25 +117,6 @@ impl VerdictWriter {
 impl Drop for VerdictWriter {
     fn drop(&mut self) {
         // Gone already, where it has been put into its place; readers pass over it where it stays.
-        let _ = fs::remove_file(&self.temporary);
+        let _ = self.folder.remove(&self.temporary);
     }
-}
-
-/// The table's folder. Somebody else's recording must not lead out of its directory.
-fn folder_in(recording: &Path) -> Result<PathBuf, Error> {
-    let folder = recording.join(FOLDER);
-    match fs::create_dir(&folder) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let found = fs::symlink_metadata(&folder).map_err(Error::io("read", &folder))?;
-            if found.is_dir() { Ok(folder) } else { Err(Error::NoFolder { path: folder }) }
-        }
-        made => made.map_err(Error::io("create", &folder)).map(|()| folder),
-    }
-}
-
-/// Follows no link that has the file's name.
-fn create_new(path: &Path) -> Result<File, Error> {
-    // What a process of the same number left when it was killed.
-    let _ = fs::remove_file(path);
-    OpenOptions::new().write(true).create_new(true).open(path).map_err(Error::io("create", path))
 }

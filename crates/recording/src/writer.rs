@@ -2,8 +2,7 @@
 //! the caller says what time it is ([`Writer::tick`]).
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,10 +11,10 @@ use model::{Event, Table};
 
 use crate::convert::{Converter, write_empty};
 use crate::intake::{Intake, Waiting, lock};
-use crate::part::{self, Part};
+use crate::part::Part;
 use crate::stream::OpenPart;
-use crate::table::{folder, schema};
-use crate::{Error, Manifest};
+use crate::table::schema;
+use crate::{Directory, Error, Manifest};
 
 /// A killed recorder loses at most its last second: half of it here, the rest for the caller's ticks.
 const MAX_FLUSH_EVERY: Duration = Duration::from_millis(500);
@@ -42,7 +41,7 @@ impl Default for WriterOptions {
 
 /// Writes a recording. Dropped without [`Writer::finish`], it leaves an unfinished one.
 pub struct Writer {
-    dir: PathBuf,
+    directory: Arc<Directory>,
     options: WriterOptions,
     waiting: Arc<Mutex<Waiting>>,
     tables: Vec<TableWriter>,
@@ -62,28 +61,32 @@ impl Writer {
     /// Starts a recording in a new or empty directory and writes its manifest.
     ///
     /// # Errors
-    /// [`Error::Exists`] where there is a recording, [`Error::Occupied`] where there is something else,
-    /// [`Error::Io`] where the directory cannot be written.
+    /// As [`Directory::create`], and [`Error::Io`] where the directory cannot be written.
     pub fn create(dir: &Path, manifest: &Manifest, options: WriterOptions) -> Result<Self, Error> {
-        fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
-        if Manifest::is_in(dir) {
-            return Err(Error::Exists { path: dir.to_owned() });
-        }
-        if fs::read_dir(dir).map_err(Error::io("read", dir))?.next().is_some() {
-            return Err(Error::Occupied { path: dir.to_owned() });
-        }
-        manifest.write(dir)?;
+        Self::create_in(Directory::create(dir)?, manifest, options)
+    }
+
+    /// Starts a recording in a directory that was made for it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the directory cannot be written.
+    pub fn create_in(
+        directory: Directory,
+        manifest: &Manifest,
+        options: WriterOptions,
+    ) -> Result<Self, Error> {
+        manifest.write(&directory)?;
         for table in Table::ALL {
-            let folder = folder(table, dir);
-            fs::create_dir(&folder).map_err(Error::io("create", folder))?;
+            directory.folder(table.as_str())?;
         }
+        let directory = Arc::new(directory);
         Ok(Self {
-            dir: dir.to_owned(),
+            converter: Converter::start(&directory)?,
+            directory,
             options,
             waiting: Arc::default(),
             tables: Table::ALL.into_iter().map(TableWriter::new).collect(),
             flushed: None,
-            converter: Converter::start(dir)?,
             dropped_rows: 0,
         })
     }
@@ -137,7 +140,7 @@ impl Writer {
 
     /// Replaces the manifest of the running recording: clock pairs and losses so far.
     pub fn update(&mut self, manifest: &Manifest) -> Result<(), Error> {
-        manifest.write(&self.dir)
+        manifest.write(&self.directory)
     }
 
     /// Rows of each table that has any, those included that wait for a flush.
@@ -163,7 +166,7 @@ impl Writer {
         }
         let converted = self.converter.finish();
         let emptied = self.fill_empty_tables();
-        let described = manifest.write(&self.dir);
+        let described = manifest.write(&self.directory);
         flushed.and(converted).and(emptied).and(described)
     }
 
@@ -184,11 +187,14 @@ impl Writer {
         // Not longer than this: others go on while it is written.
         let taken = lock(&self.waiting).take(writer.table);
         let Some((rows, batch)) = taken else { return Ok(()) };
-        let batch = batch.map_err(|source| Error::Encode { path: folder(writer.table, &self.dir), source });
+        let batch = batch.map_err(|source| Error::Encode {
+            path: self.directory.path().join(writer.table.as_str()),
+            source,
+        });
         let mut left = rows as u64;
         let written = batch.and_then(|batch| {
             pieces(&batch).try_for_each(|piece| {
-                writer.append(&self.dir, &piece)?;
+                writer.append(&self.directory, &piece)?;
                 left -= piece.num_rows() as u64;
                 rest();
                 Ok(())
@@ -203,13 +209,10 @@ impl Writer {
 
     /// A table without a part gets one without rows, so that a query over all tables finds them.
     fn fill_empty_tables(&self) -> Result<(), Error> {
-        for table in Table::ALL {
-            let folder = folder(table, &self.dir);
-            if part::list(&folder)?.is_empty() {
-                write_empty(table, &Part::new(folder, 1))?;
-            }
-        }
-        Ok(())
+        let mut without_parts = self.tables.iter().filter(|writer| writer.last_number == 0);
+        without_parts.try_for_each(|writer| {
+            write_empty(&self.directory, writer.table, &Part::new(writer.table.as_str().into(), 1))
+        })
     }
 }
 
@@ -232,10 +235,10 @@ impl TableWriter {
         Self { table, open: None, last_number: 0 }
     }
 
-    fn append(&mut self, dir: &Path, batch: &RecordBatch) -> Result<(), Error> {
+    fn append(&mut self, directory: &Directory, batch: &RecordBatch) -> Result<(), Error> {
         if self.open.is_none() {
-            let part = Part::new(folder(self.table, dir), self.last_number + 1);
-            let open = OpenPart::create(part.stream(), &schema(self.table))?;
+            let part = Part::new(self.table.as_str().into(), self.last_number + 1);
+            let open = OpenPart::create(directory, &part.stream(), &schema(self.table))?;
             self.last_number += 1;
             self.open = Some((part, open));
         }

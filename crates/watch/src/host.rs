@@ -63,7 +63,7 @@ impl Source for HostSource {
 
     fn drop_capabilities() {
         cgroup::see_all();
-        let _ = crate::privileges::drop_unneeded_capabilities(None);
+        let _ = crate::privileges::drop_unneeded_capabilities();
     }
 
     fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Infallible> {

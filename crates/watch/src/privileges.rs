@@ -1,9 +1,6 @@
 //! Gives away the capabilities that a watch does not need once its hooks are attached. Asks for none, and does not
 //! say which were needed to attach: `brokerscope doctor` does.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 /// What attaching to the process that takes a restarted broker's place takes, and reading about it in `/proc`.
@@ -16,14 +13,9 @@ const KEPT: CapabilitySet = CapabilitySet::BPF
 
 /// Gives away all other capabilities of the calling thread and of those it will start, from all sets, and the means
 /// to come by new ones. Capabilities are a thread's own: a watch's threads each call it first of all, and the main
-/// thread once its output is there. `output` is a directory to go on writing to; where it is another user's, as
-/// when root records into a home, the capability to write there stays too.
-pub fn drop_unneeded_capabilities(output: Option<&Path>) -> rustix::io::Result<()> {
-    let mut kept = KEPT;
-    if output.is_some_and(is_of_another) {
-        kept |= CapabilitySet::DAC_OVERRIDE;
-    }
-    keep_only(kept)
+/// thread once its output is there.
+pub fn drop_unneeded_capabilities() -> rustix::io::Result<()> {
+    keep_only(KEPT)
 }
 
 /// Gives away all capabilities of the calling thread and of those it will start: for one that talks with strangers.
@@ -59,11 +51,6 @@ fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
     rustix::thread::set_capabilities(None, left)
 }
 
-fn is_of_another(directory: &Path) -> bool {
-    let own = rustix::process::geteuid().as_raw();
-    directory.metadata().is_ok_and(|metadata| metadata.uid() != own)
-}
-
 #[cfg(test)]
 mod tests {
     use super::{KEPT, drop_unneeded_capabilities};
@@ -72,7 +59,7 @@ mod tests {
     #[test]
     fn a_thread_keeps_what_it_needs_and_cannot_gain_more() {
         let check = || {
-            drop_unneeded_capabilities(None).unwrap();
+            drop_unneeded_capabilities().unwrap();
             let sets = rustix::thread::capabilities(None).unwrap();
             assert!(KEPT.contains(sets.permitted) && sets.effective == sets.permitted, "{sets:?}");
             assert_eq!(sets.inheritable, CapabilitySet::empty());

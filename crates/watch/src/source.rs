@@ -42,7 +42,7 @@ pub(crate) trait Source: Send + 'static {
 
     /// Drops the capabilities that this source does not need. What cannot be dropped does no harm to the watch.
     fn drop_capabilities() {
-        let _ = crate::privileges::drop_unneeded_capabilities(None);
+        let _ = crate::privileges::drop_unneeded_capabilities();
     }
 
     /// Starts, in the source's own thread.
@@ -192,7 +192,7 @@ impl Running {
         run: impl FnOnce() -> WatchSummary + Send + 'static,
     ) -> std::io::Result<Self> {
         let run = move || {
-            let _ = crate::privileges::drop_unneeded_capabilities(None);
+            let _ = crate::privileges::drop_unneeded_capabilities();
             let _ = probes::set_sched_batch();
             run()
         };

@@ -1,7 +1,7 @@
 //! A broker that runs here as a source: a watch on it, its events as they come. What is held is bounded; what could not
 //! be taken in time is dropped and counted.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -146,9 +146,9 @@ pub fn give_way() {
     }
 }
 
-/// Gives away what attaching needed and watching does not. `output` is where the command goes on writing files.
-pub fn drop_privileges(output: Option<&Path>) {
-    if let Err(error) = watch::drop_unneeded_capabilities(output) {
+/// Gives away what attaching needed and watching does not.
+pub fn drop_privileges() {
+    if let Err(error) = watch::drop_unneeded_capabilities() {
         tracing::warn!("cannot drop capabilities that are no longer needed: {error}");
     }
 }
@@ -221,7 +221,7 @@ impl Live {
     pub fn start(options: LiveOptions, stop: Option<Stop>, duration: Option<Nanos>) -> Result<Self, Error> {
         let broker = broker(options.pid)?;
         let watch = start_watch(&broker, &options)?;
-        drop_privileges(None);
+        drop_privileges();
         if let Some(stop) = &stop {
             stop.wake_by_signals(watch.waker())?;
         }

@@ -28,7 +28,7 @@ Examples:
   brokerscope record -o DIR --slower-than 100ms --watch full
   brokerscope record -o DIR --pid 4400 --message-id id")]
 pub(crate) struct Record {
-    /// Write to this directory; it must not exist or be empty.
+    /// Write to this directory; it must not exist, or be empty and of this user.
     #[arg(short, long, help_heading = "Output", value_name = "DIR")]
     output: PathBuf,
     /// Take this many samples a second of what the broker runs on each CPU; 49 unless given, 0 takes none. Needs

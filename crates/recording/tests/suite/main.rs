@@ -6,6 +6,7 @@ mod ahead;
 mod chosen;
 mod crash;
 mod damage;
+mod directory;
 mod follow;
 mod intake;
 mod layout;

@@ -1,7 +1,6 @@
 //! Writes what a watch sees to a recording, several times a second, until it is time to stop. What is seen is taken into
 //! the recording's columns by the threads that see it (`intake.rs`).
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use analysis::Stop;
@@ -9,7 +8,7 @@ use analysis::recorder::{partial, plan, processes, settings};
 use analysis::source::{self, LiveOptions};
 use anyhow::Context as _;
 use model::{BrokerChange, Event, Loss, LossKind, Nanos, TlsTotals};
-use recording::{Manifest, Writer, WriterOptions};
+use recording::{Directory, Manifest, Writer, WriterOptions};
 use report::explanation::Unobservable;
 use report::quantity::format_count_of;
 use report::tls::tls_lines;
@@ -51,11 +50,10 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
         },
     )?;
     let manifest = manifest::at_start(args, &broker, asked, &watch);
-    // Before the writer has a thread, which could do what this one can. What keeps the directory from being made is the
-    // writer's to say.
-    let _ = fs::create_dir_all(&args.output);
-    source::drop_privileges(Some(&args.output));
-    let writer = Writer::create(&args.output, &manifest, WriterOptions::default())?;
+    let directory = Directory::create(&args.output)?;
+    // Before the writer has a thread, which could do what this one can.
+    source::drop_privileges();
+    let writer = Writer::create_in(directory, &manifest, WriterOptions::default())?;
     for line in not_seen(&plan::missing(&manifest.plan)) {
         tracing::warn!("{line}");
     }

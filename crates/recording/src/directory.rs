@@ -1,0 +1,137 @@
+//! A directory that is written to by its descriptor: no name that somebody else prepared leads out of it, and nobody else can
+//! read what is written. Knows no tables.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::{Error, MANIFEST};
+
+/// A directory, open.
+pub struct Directory {
+    path: PathBuf,
+    descriptor: OwnedFd,
+}
+
+impl Directory {
+    /// Makes a directory for a recording, or takes an empty one of this user's; others have no access to it from then on.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] where there is a recording, [`Error::Occupied`] where there is something else, [`Error::Foreign`] where
+    /// the directory belongs to somebody else, [`Error::Io`] where it cannot be made.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        // A slash at its end would lead through a link.
+        let path = path.components().as_path();
+        fs::create_dir_all(path.parent().unwrap_or(path)).map_err(Error::io("create", path))?;
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => made.map_err(Error::io("create", path))?,
+        }
+        let descriptor = open(CWD, path, OFlags::NOFOLLOW).map_err(failed("open", path))?;
+        let directory = Self { path: path.to_owned(), descriptor };
+        let owner = rustix::fs::fstat(&directory.descriptor).map_err(failed("read", path))?.st_uid;
+        if owner != rustix::process::geteuid().as_raw() {
+            return Err(Error::Foreign { path: path.to_owned(), owner });
+        }
+        directory.check_empty()?;
+        rustix::fs::fchmod(&directory.descriptor, Mode::RWXU).map_err(failed("change", path))?;
+        // Until now others may have had access.
+        directory.check_empty()?;
+        Ok(directory)
+    }
+
+    /// Opens a directory, no matter whose it is.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let descriptor = open(CWD, path, OFlags::empty()).map_err(failed("open", path))?;
+        Ok(Self { path: path.to_owned(), descriptor })
+    }
+
+    /// Opens a folder in it, which is made where there is none.
+    pub(crate) fn folder(&self, name: &str) -> Result<Self, Error> {
+        match rustix::fs::mkdirat(&self.descriptor, name, Mode::RWXU) {
+            Err(Errno::EXIST) => {}
+            made => made.map_err(failed("create", self.path.join(name)))?,
+        }
+        let path = self.path.join(name);
+        match open(&self.descriptor, Path::new(name), OFlags::NOFOLLOW) {
+            Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::NoFolder { path }),
+            Err(error) => Err(failed("open", path)(error)),
+            Ok(descriptor) => Ok(Self { path, descriptor }),
+        }
+    }
+
+    /// Where it was when it was opened.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Creates a file to append to, which must not exist yet.
+    pub(crate) fn create_file(&self, name: impl AsRef<Path>) -> Result<File, Error> {
+        let name = name.as_ref();
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let created = rustix::fs::openat(&self.descriptor, name, flags, Mode::RUSR | Mode::WUSR);
+        created.map(File::from).map_err(failed("create", self.path.join(name)))
+    }
+
+    /// The same, in the place of what a process that was killed may have left.
+    pub(crate) fn create_temporary(&self, name: impl AsRef<Path>) -> Result<File, Error> {
+        let name = name.as_ref();
+        match rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty()) {
+            Err(Errno::NOENT) => {}
+            removed => removed.map_err(failed("remove", self.path.join(name)))?,
+        }
+        self.create_file(name)
+    }
+
+    /// Opens a file for reading.
+    pub(crate) fn open_file(&self, name: impl AsRef<Path>) -> Result<File, Error> {
+        let name = name.as_ref();
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty());
+        opened.map(File::from).map_err(failed("read", self.path.join(name)))
+    }
+
+    /// Gives a file another name, in the place of what has that.
+    pub(crate) fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), Error> {
+        let to = to.as_ref();
+        rustix::fs::renameat(&self.descriptor, from.as_ref(), &self.descriptor, to)
+            .map_err(failed("write", self.path.join(to)))
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(&self, name: impl AsRef<Path>) -> Result<(), Error> {
+        let name = name.as_ref();
+        rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())
+            .map_err(failed("remove", self.path.join(name)))
+    }
+
+    fn check_empty(&self) -> Result<(), Error> {
+        let found = rustix::fs::statat(&self.descriptor, MANIFEST, AtFlags::SYMLINK_NOFOLLOW);
+        if found.is_ok() {
+            return Err(Error::Exists { path: self.path.clone() });
+        }
+        for entry in Dir::read_from(&self.descriptor).map_err(failed("read", &self.path))? {
+            let entry = entry.map_err(failed("read", &self.path))?;
+            if ![c".", c".."].contains(&entry.file_name()) {
+                return Err(Error::Occupied { path: self.path.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn open(parent: impl AsFd, name: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = flags | OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+fn failed(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(Errno) -> Error {
+    let error_at = Error::io(action, path);
+    move |error| error_at(error.into())
+}

@@ -1,0 +1,70 @@
+//! A recording's directory that somebody else has prepared, or changes while it is written: nothing is written elsewhere.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use recording::{Error, Manifest, Recording, Writer, WriterOptions};
+
+use crate::samples::{numbered, read};
+
+const NOBODY: u32 = 65_534;
+
+fn create(path: &Path) -> Result<Writer, Error> {
+    Writer::create(path, &Manifest::default(), WriterOptions::default())
+}
+
+#[test]
+fn a_link_by_the_name_of_a_file_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (recording, target) = (dir.path().join("recording"), dir.path().join("target"));
+    fs::write(&target, "mine").unwrap();
+    let mut writer = create(&recording).unwrap();
+    writer.write(&numbered(1)).unwrap();
+    for name in ["manifest.json.tmp", "losses/part-00001.parquet.tmp", "requests/part-00001.parquet.tmp"] {
+        symlink(&target, recording.join(name)).unwrap();
+    }
+    writer.update(&Manifest::default()).unwrap();
+    writer.finish(&Manifest::default()).unwrap();
+    assert_eq!(fs::read(&target).unwrap(), b"mine");
+    assert_eq!(read(&recording), [numbered(1)]);
+    assert!(recording.join("manifest.json").symlink_metadata().unwrap().is_file());
+}
+
+#[test]
+fn another_directory_by_the_same_name_gets_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let [recording, moved, elsewhere] = ["recording", "moved", "elsewhere"].map(|name| dir.path().join(name));
+    let mut writer = create(&recording).unwrap();
+    fs::rename(&recording, &moved).unwrap();
+    fs::create_dir_all(elsewhere.join("losses")).unwrap();
+    symlink(&elsewhere, &recording).unwrap();
+    writer.write(&numbered(1)).unwrap();
+    writer.flush().unwrap();
+    writer.update(&Manifest::default()).unwrap();
+    writer.finish(&Manifest { ended_ns: Some(1), ..Manifest::default() }).unwrap();
+    assert!(fs::read_dir(elsewhere.join("losses")).unwrap().next().is_none());
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 1);
+    assert_eq!(read(&moved), [numbered(1)]);
+    assert_eq!(Recording::open(&moved).unwrap().manifest().ended_ns, Some(1));
+}
+
+#[test]
+fn a_directory_of_somebody_else_and_a_link_to_one_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let foreign = dir.path().join("foreign");
+    fs::create_dir(&foreign).unwrap();
+    // Without root, one that belongs to root.
+    let foreign = if chown(&foreign, Some(NOBODY), None).is_ok() { foreign } else { PathBuf::from("/") };
+    let whose = fs::metadata(&foreign).unwrap().uid();
+    let refused = create(&foreign).map(drop).unwrap_err();
+    assert!(matches!(refused, Error::Foreign { owner, .. } if owner == whose), "{refused}");
+    let own = dir.path().join("own");
+    fs::create_dir(&own).unwrap();
+    symlink(&own, dir.path().join("link")).unwrap();
+    for link in ["link", "link/"] {
+        let refused = create(&dir.path().join(link)).map(drop).unwrap_err();
+        assert!(matches!(&refused, Error::Io { action: "open", .. }), "{refused}");
+    }
+    assert!(fs::read_dir(&own).unwrap().next().is_none());
+}
