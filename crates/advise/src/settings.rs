@@ -17,14 +17,16 @@ pub(crate) struct Number {
     pub(crate) shown: String,
 }
 
+/// Of a running broker no more is known to rules than a recording of it has.
 impl From<BTreeMap<String, String>> for Settings {
-    fn from(settings: BTreeMap<String, String>) -> Self {
+    fn from(mut settings: BTreeMap<String, String>) -> Self {
+        settings.retain(|name, _| Self::USED.contains(&name.as_str()));
         Self(settings)
     }
 }
 
 impl Settings {
-    /// The names that rules ask for: of what a broker says is in force, a recording keeps these and no other.
+    /// The names that rules ask for: a recording keeps these, and what pages show.
     pub const USED: [&'static str; 20] = [
         "compression.type",
         "confluent.tier.partition.state.cleanup.delay.ms",
@@ -50,7 +52,6 @@ impl Settings {
 
     /// What the file says; none where it says nothing.
     pub fn text(&self, name: &str) -> Option<&str> {
-        #[cfg(test)]
         debug_assert!(Self::USED.contains(&name), "recordings do not keep {name}");
         self.0.get(name).map(|value| value.trim())
     }
@@ -59,7 +60,7 @@ impl Settings {
     #[cfg(test)]
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.0.insert(name.to_owned(), value.to_owned());
-        self
+        self.0.into()
     }
 
     /// A number; where the file does not name it, the default of Kafka's documentation.

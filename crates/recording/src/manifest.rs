@@ -104,9 +104,9 @@ pub struct Broker {
     pub log_dir_devices: Vec<Option<(u32, u32)>>,
     /// Its listeners (`PLAINTEXT://0.0.0.0:9092`).
     pub listeners: Vec<String>,
-    /// Its configuration, secrets taken out.
+    /// Of its configuration what rules and pages use; what is not listed may be a secret.
     pub properties: BTreeMap<String, String>,
-    /// What it said itself is set when the recording began, of the settings that advice is about; the others of them have Kafka's
+    /// What it said itself is set when the recording began, of the same settings; the others of them have Kafka's
     /// default. None where it was not asked, or did not say.
     pub settings_in_force: Option<BTreeMap<String, String>>,
     /// Its Java virtual machine.

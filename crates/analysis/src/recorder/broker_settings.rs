@@ -1,7 +1,7 @@
-//! The broker's settings in force as a recording keeps them: those that rules ask for, where the broker itself told them when the
-//! recording began. Does not ask.
+//! The broker's settings as a recording keeps them: those that rules ask for or pages show, of its file and as the broker itself
+//! told them when the recording began. Does not ask. What is not listed may be a secret.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use advise::Settings;
 use recording::{Broker, Manifest};
@@ -12,28 +12,54 @@ use super::settings::SETTINGS_UNKNOWN;
 /// A value that is longer is none that a rule can use: `log.dirs` names some dozens.
 const MAX_VALUE_BYTES: usize = 16 << 10;
 
+/// Settings that affect stalls and throughput: pages show them.
+pub const SHOWN: [&str; 12] = [
+    "num.io.threads",
+    "num.network.threads",
+    "num.replica.fetchers",
+    "log.flush.interval.messages",
+    "log.flush.interval.ms",
+    "log.segment.bytes",
+    "min.insync.replicas",
+    "queued.max.requests",
+    "socket.send.buffer.bytes",
+    "socket.receive.buffer.bytes",
+    "num.recovery.threads.per.data.dir",
+    "process.roles",
+];
+
+/// The settings that a recording keeps.
+pub fn names() -> BTreeSet<&'static str> {
+    Settings::USED.into_iter().chain(SHOWN).collect()
+}
+
+/// What is kept of a broker's file.
+#[cfg(feature = "live")]
+pub fn of_file(broker: &broker::Broker) -> BTreeMap<String, String> {
+    kept(broker.properties.clone())
+}
+
 /// What is kept of an answer, beside what its file says.
 #[cfg(feature = "live")]
-pub fn kept(broker: &broker::Broker, answered: watch::admin::EffectiveConfig) -> BTreeMap<String, String> {
+pub fn of_answer(
+    broker: &broker::Broker,
+    answered: watch::admin::EffectiveConfig,
+) -> BTreeMap<String, String> {
     let mut settings = broker.properties.clone();
     answered.apply(&mut settings);
-    settings.retain(|name, value| is_kept(name, value));
+    kept(settings)
+}
+
+fn kept(mut settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let names = names();
+    settings.retain(|name, value| names.contains(name.as_str()) && value.len() <= MAX_VALUE_BYTES);
     settings
 }
 
-fn is_kept(name: &str, value: &str) -> bool {
-    Settings::USED.contains(&name) && value.len() <= MAX_VALUE_BYTES
-}
-
-/// A recorded broker's settings: as it said itself, and as its file says what it was not asked for.
+/// A recorded broker's settings as rules use them: as it said itself, else as its file says.
 pub fn in_force(broker: &Broker) -> Settings {
-    let mut settings = broker.properties.clone();
-    if let Some(in_force) = &broker.settings_in_force {
-        settings.retain(|name, _| !Settings::USED.contains(&name.as_str()));
-        let kept = in_force.iter().filter(|(name, value)| is_kept(name, value));
-        settings.extend(kept.map(|(name, value)| (name.clone(), value.clone())));
-    }
-    Settings::from(settings)
+    let said = broker.settings_in_force.as_ref().unwrap_or(&broker.properties);
+    Settings::from(kept(said.clone()))
 }
 
 /// What a reader of advice should know of them.
@@ -61,6 +87,8 @@ mod tests {
 
     use recording::{Broker, Manifest};
 
+    use advise::Settings;
+
     use super::{SETTINGS_UNKNOWN, in_force as settings, note};
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -69,7 +97,7 @@ mod tests {
 
     fn broker(in_force: Option<&[(&str, &str)]>) -> Broker {
         Broker {
-            properties: map(&[("num.io.threads", "8"), ("num.network.threads", "6"), ("x", "y")]),
+            properties: map(&[("num.io.threads", "8"), ("num.network.threads", "6")]),
             settings_in_force: in_force.map(map),
             ..Broker::default()
         }
@@ -90,7 +118,6 @@ mod tests {
             (in_force.text("num.io.threads"), in_force.text("num.network.threads")),
             (Some("16"), None)
         );
-        assert_eq!(in_force.text("x"), Some("y"));
         let said = note(&manifest(told)).unwrap();
         assert!(
             said.starts_with("for 2 settings the values in force")
@@ -106,7 +133,7 @@ mod tests {
         let long = "/a,".repeat(20_000);
         let hostile = broker(Some(&[("\u{1b}[2J", "z"), ("log.dirs", long.as_str())]));
         let taken = settings(&hostile);
-        assert_eq!((taken.text("\u{1b}[2J"), taken.text("log.dirs")), (None, None));
+        assert_eq!(taken, Settings::default());
         assert!(!note(&manifest(hostile)).unwrap().contains('\u{1b}'));
     }
 
@@ -119,24 +146,38 @@ mod tests {
 
     #[cfg(feature = "live")]
     #[test]
-    fn only_what_rules_ask_for_is_kept_and_no_secret() {
+    fn only_what_rules_ask_for_or_pages_show_is_kept_and_no_secret() {
         let told = watch::admin::EffectiveConfig {
             from_file: map(&[("log.dirs", "/data"), ("sasl.jaas.config", "secret")]),
             dynamic: map(&[("num.io.threads", "16"), ("max.connections", "7")]),
             defaults: vec!["num.network.threads".to_owned()],
         };
+        let secrets = [
+            "ssl.key.password",
+            "delegation.token.master.key",
+            "confluent.license",
+            "listener.name.x.oauth.access.token",
+            "my.plugin.apikey",
+        ];
+        let public = [("num.io.threads", "8"), ("num.network.threads", "6"), ("process.roles", "broker")];
         let of = broker::Broker {
             pid: 1,
             node_id: Some(1),
             log_dirs: Vec::new(),
             listeners: Vec::new(),
-            properties: map(&[
-                ("num.io.threads", "8"),
-                ("num.network.threads", "6"),
-                ("ssl.key.password", "p"),
-            ]),
+            properties: map(&[&public[..], &secrets.map(|name| (name, "secret"))].concat()),
             properties_file: "server.properties".into(),
         };
-        assert_eq!(super::kept(&of, told), map(&[("log.dirs", "/data"), ("num.io.threads", "16")]));
+        assert_eq!(super::of_file(&of), map(&public));
+        let in_force = [("log.dirs", "/data"), ("num.io.threads", "16"), ("process.roles", "broker")];
+        assert_eq!(super::of_answer(&of, told), map(&in_force));
+    }
+
+    #[test]
+    fn all_that_rules_ask_for_is_kept() {
+        let every = map(&Settings::USED.map(|name| (name, "1")));
+        let of = Broker { properties: every.clone(), ..Broker::default() };
+        assert_eq!((super::kept(every.clone()), settings(&of)), (every.clone(), Settings::from(every)));
+        assert!(super::SHOWN.iter().all(|name| super::names().contains(name)));
     }
 }

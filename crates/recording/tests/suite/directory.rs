@@ -1,7 +1,8 @@
-//! A recording's directory that somebody else has prepared, or changes while it is written: nothing is written elsewhere.
+//! A recording's directory that somebody else has prepared, or changes while it is written: nothing is written elsewhere, and
+//! nobody else reads it.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use recording::{Error, Manifest, Recording, Writer, WriterOptions};
@@ -67,4 +68,33 @@ fn a_directory_of_somebody_else_and_a_link_to_one_are_refused() {
         assert!(matches!(&refused, Error::Io { action: "open", .. }), "{refused}");
     }
     assert!(fs::read_dir(&own).unwrap().next().is_none());
+}
+
+/// The permissions of a directory and of all that is in it.
+fn modes(path: &Path) -> Vec<(PathBuf, u32)> {
+    let metadata = path.metadata().unwrap();
+    let mode = (path.to_owned(), metadata.permissions().mode() & 0o7777);
+    let inside = metadata.is_dir().then(|| fs::read_dir(path).unwrap());
+    let inside = inside.into_iter().flatten().flat_map(|entry| modes(&entry.unwrap().path()));
+    std::iter::once(mode).chain(inside).collect()
+}
+
+#[test]
+fn only_the_owner_reads_a_recording() {
+    rustix::process::umask(rustix::fs::Mode::empty());
+    let dir = tempfile::tempdir().unwrap();
+    let (new, open) = (dir.path().join("new"), dir.path().join("open"));
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+    for recording in [new, open] {
+        let mut writer = create(&recording).unwrap();
+        writer.write(&numbered(1)).unwrap();
+        writer.flush().unwrap();
+        let while_it_runs = modes(&recording);
+        writer.finish(&Manifest::default()).unwrap();
+        for (path, mode) in while_it_runs.into_iter().chain(modes(&recording)) {
+            let expected = if path.extension().is_some() { 0o600 } else { 0o700 };
+            assert_eq!(mode, expected, "{} has {mode:o}", path.display());
+        }
+    }
 }

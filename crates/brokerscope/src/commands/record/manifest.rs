@@ -13,9 +13,6 @@ use watch::read_host_facts;
 
 use super::Record;
 
-/// Parts of a property's name that mark its value as a secret.
-const SECRETS: [&str; 5] = ["password", "secret", "jaas", "credential", "keystore.key"];
-
 /// The manifest of a recording that starts now; `asked` is what the broker says of its settings.
 pub(super) fn at_start(
     args: &Record,
@@ -28,7 +25,7 @@ pub(super) fn at_start(
     if let Err(error) = &asked {
         settings.insert(keys::SETTINGS_UNKNOWN.to_owned(), error.to_string());
     }
-    let settings_in_force = asked.ok().map(|answered| broker_settings::kept(broker, answered));
+    let settings_in_force = asked.ok().map(|answered| broker_settings::of_answer(broker, answered));
     Manifest {
         started_ns: started.realtime_ns,
         host: host(),
@@ -64,23 +61,10 @@ fn watched(broker: &Broker, jvm_version: Option<&str>) -> recording::Broker {
         log_dirs: broker.log_dirs.clone(),
         log_dir_devices: broker.log_dirs.iter().map(|dir| watch::device_of(dir)).collect(),
         listeners: broker.listeners.iter().map(ToString::to_string).collect(),
-        properties: public(broker),
+        properties: broker_settings::of_file(broker),
         settings_in_force: None,
         jvm: jvm_version.map(|version| Jvm { version: version.to_owned(), ..Jvm::default() }),
     }
-}
-
-fn public(broker: &Broker) -> BTreeMap<String, String> {
-    let is_public = |name: &str| {
-        let name = name.to_ascii_lowercase();
-        !SECRETS.iter().any(|secret| name.contains(secret))
-    };
-    broker
-        .properties
-        .iter()
-        .filter(|(name, _)| is_public(name))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
 }
 
 fn settings(args: &Record, broker: &Broker) -> BTreeMap<String, String> {

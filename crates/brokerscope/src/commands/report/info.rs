@@ -2,24 +2,9 @@
 
 use std::path::PathBuf;
 
+use analysis::recorder::broker_settings;
 use page::RecordingInfo;
 use recording::{Manifest, Recording};
-
-/// Settings of a broker that affect stalls and throughput.
-const PROPERTIES: [&str; 12] = [
-    "num.io.threads",
-    "num.network.threads",
-    "num.replica.fetchers",
-    "log.flush.interval.messages",
-    "log.flush.interval.ms",
-    "log.segment.bytes",
-    "min.insync.replicas",
-    "queued.max.requests",
-    "socket.send.buffer.bytes",
-    "socket.receive.buffer.bytes",
-    "num.recovery.threads.per.data.dir",
-    "process.roles",
-];
 
 /// A recording, by its manifest.
 pub(super) fn recording(recording: &Recording) -> RecordingInfo {
@@ -49,9 +34,8 @@ fn facts(manifest: &Manifest) -> Vec<(String, String)> {
         if let Some(jvm) = &broker.jvm {
             facts.push(("JVM".to_owned(), jvm.version.clone()));
         }
-        let set =
-            PROPERTIES.iter().filter_map(|name| Some(format!("{name}={}", broker.properties.get(*name)?)));
-        let set: Vec<_> = set.collect();
+        let shown = |name: &&str| Some(format!("{name}={}", broker.properties.get(*name)?));
+        let set: Vec<_> = broker_settings::SHOWN.iter().filter_map(shown).collect();
         if !set.is_empty() {
             facts.push(("settings".to_owned(), set.join(", ")));
         }
