@@ -1,4 +1,5 @@
-//! What a running `brokerscope record` may do: nothing but watch. And that it needs no root to begin.
+//! What a running `brokerscope record` may do: nothing but watch, and no more of a disk than it was given. And that it needs no
+//! root to begin.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -15,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use e2e::recorder::Recorder;
 use e2e::workload::Workload;
@@ -194,6 +197,45 @@ fn four_capabilities_are_enough_to_record() {
     for source in ["requests", "block-io", "host-samples"] {
         assert!(!missing.iter().any(|what| what == source), "{missing:?}");
     }
+}
+
+/// A small file system in memory.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    fn mounted(on: PathBuf) -> Self {
+        fs::create_dir(&on).unwrap();
+        mount("tmpfs", &on, "tmpfs", MountFlags::empty(), Some(c"size=64m")).unwrap();
+        Self(on)
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        unmount(&self.0, UnmountFlags::DETACH).unwrap();
+    }
+}
+
+#[test]
+fn a_recording_ends_where_others_fill_the_disk() {
+    const MIN_FREE: [&str; 2] = ["--min-free", "50%"];
+    let Some(_alone) = gate::live("a recorder on a disk that others fill") else { return };
+    let directory = traffic::directory("full-disk");
+    let workload = workload(&directory);
+    let disk = Tmpfs::mounted(directory.join("disk"));
+    let recording = disk.0.join("recording");
+    let recorder = Recorder::start_with(&recording, workload.pid(), &MIN_FREE);
+    fs::write(disk.0.join("filler"), vec![1; 40 << 20]).unwrap();
+    let said = recorder.end();
+    assert!(said.contains("less of its file system is free than --min-free says: it ends"), "{said}");
+    let info = brokerscope::command().args(["explain".as_ref(), recording.as_os_str()]).output().unwrap();
+    let notes = String::from_utf8_lossy(&info.stderr).into_owned() + &String::from_utf8_lossy(&info.stdout);
+    assert!(info.status.success() && notes.contains("--min-free"), "{notes}");
+    let mut again = brokerscope::command();
+    again.arg("record").arg("-o").arg(disk.0.join("again")).args(["--pid", &workload.pid().to_string()]);
+    let refused = again.args(MIN_FREE).output().unwrap();
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && why.contains("less than --min-free 50.0%"), "{why}");
 }
 
 fn wrote_a_thousand(recording: &Path) -> bool {

@@ -94,6 +94,16 @@ impl Recorder {
         assert!(status.success(), "the recorder ended with {status}: {}", self.said());
     }
 
+    /// Waits until it ends by itself. What it said.
+    ///
+    /// # Panics
+    /// Where it does not, or not with status 0.
+    pub fn end(mut self) -> String {
+        let status = self.ended();
+        assert!(status.success(), "the recorder ended with {status}: {}", self.said());
+        self.said()
+    }
+
     /// Kills it where it stands. Returns the time before the kill, UTC nanoseconds.
     ///
     /// # Panics

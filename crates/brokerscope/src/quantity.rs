@@ -97,6 +97,18 @@ pub(crate) fn memory(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
+/// The least that a recording is kept within: parts are a small share of it.
+const MIN_DISK_BYTES: u64 = 256 << 20;
+
+/// How much of a disk to take at most.
+pub(crate) fn disk(text: &str) -> Result<u64, String> {
+    let bytes = size(text)?;
+    if bytes < MIN_DISK_BYTES {
+        return Err(format!("a recording needs at least {}MiB", MIN_DISK_BYTES >> 20));
+    }
+    Ok(bytes)
+}
+
 /// How many times as fast as it was.
 pub(crate) fn speed(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches(['x', '×']).parse().ok();
@@ -125,7 +137,7 @@ fn sum(text: &str, units: &[(&str, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{memory, share, size, snaplen, speed, time};
+    use super::{disk, memory, share, size, snaplen, speed, time};
     use model::Nanos;
 
     #[test]
@@ -189,6 +201,7 @@ mod tests {
         {
             assert_eq!(memory(text).map_err(drop), bytes, "{text}");
         }
+        assert_eq!((disk("256MiB"), disk("255MiB").is_err()), (Ok(256 << 20), true));
         #[cfg(feature = "live")]
         assert_eq!(super::MIN_MEMORY_BYTES, watch::MIN_MEMORY_BYTES);
     }

@@ -18,6 +18,7 @@ use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
+use crate::closed::ClosedParts;
 use crate::notes::Notes;
 use crate::part::Part;
 use crate::stream::StreamPart;
@@ -41,14 +42,17 @@ pub(crate) struct Converter {
 
 impl Converter {
     /// Starts the thread.
-    pub(crate) fn start(directory: &Arc<Directory>) -> Result<Self, Error> {
-        let dir = Arc::clone(directory);
+    pub(crate) fn start(directory: &Arc<Directory>, closed: &Arc<ClosedParts>) -> Result<Self, Error> {
         let (parts, queue) = channel();
         let awaited = Arc::<AtomicBool>::default();
-        let is_awaited = Arc::clone(&awaited);
+        let conversion = Conversion {
+            directory: Arc::clone(directory),
+            closed: Arc::clone(closed),
+            is_awaited: Arc::clone(&awaited),
+        };
         let thread = std::thread::Builder::new()
             .name("recording-parts".to_owned())
-            .spawn(move || convert_all(&dir, &queue, &is_awaited))
+            .spawn(move || conversion.run(&queue))
             .map_err(Error::io("start a thread for", directory.path()))?;
         Ok(Self { parts: Some(parts), awaited, thread: Some(thread) })
     }
@@ -69,19 +73,54 @@ impl Converter {
     }
 }
 
-/// Converts all; the first that could not be is the error.
-fn convert_all(
-    directory: &Directory,
-    queue: &Receiver<(Table, Part)>,
-    is_awaited: &AtomicBool,
-) -> Result<(), Error> {
-    step_back();
-    // Each is tried. A panic leaves its part a stream, which is as good.
-    let try_one = |(table, part): (Table, Part)| {
-        let converted = || convert(directory, table, &part, is_awaited);
-        catch_unwind(AssertUnwindSafe(converted)).unwrap_or(Ok(()))
-    };
-    queue.iter().map(try_one).fold(Ok(()), Result::and)
+/// What the thread works on.
+struct Conversion {
+    directory: Arc<Directory>,
+    closed: Arc<ClosedParts>,
+    is_awaited: Arc<AtomicBool>,
+}
+
+impl Conversion {
+    /// Converts all. What could not be converted, as while the disk was full, is tried once more at the end: the first error
+    /// then.
+    fn run(&self, queue: &Receiver<(Table, Part)>) -> Result<(), Error> {
+        step_back();
+        let failed: Vec<_> =
+            queue.iter().filter(|(table, part)| self.try_convert(*table, part).is_err()).collect();
+        let mut outcome = Ok(());
+        for (table, part) in &failed {
+            outcome = outcome.and(self.try_convert(*table, part));
+        }
+        outcome
+    }
+
+    /// Converts a part, unless it was removed. A panic leaves it a stream, which is as good.
+    fn try_convert(&self, table: Table, part: &Part) -> Result<(), Error> {
+        if !self.closed.hold(part) {
+            return Ok(());
+        }
+        let converted = catch_unwind(AssertUnwindSafe(|| self.convert(table, part).map(Some)));
+        let bytes = converted.unwrap_or(Ok(None));
+        self.closed.release(part, *bytes.as_ref().unwrap_or(&None));
+        bytes.map(drop)
+    }
+
+    /// Writes a part's Parquet beside its stream, renames it into place, and only then removes the stream. How many bytes it has.
+    fn convert(&self, table: Table, part: &Part) -> Result<u64, Error> {
+        let stream = self.directory.path().join(part.stream());
+        let notes = Arc::new(Notes::on(&stream));
+        let file = self.directory.open_file(part.stream())?;
+        let batches = StreamPart::of(file, &stream, notes).map_err(Error::io("read", &stream))?;
+        let bytes = write(&self.directory, table, part, batches.inspect(|_| self.rest()))?;
+        self.directory.remove(part.stream())?;
+        Ok(bytes)
+    }
+
+    fn rest(&self) {
+        if !self.is_awaited.load(Ordering::Relaxed) {
+            std::thread::sleep(REST);
+        }
+    }
 }
 
 /// A part can wait; the other processes on this machine cannot. Not to the last place: at the end of a recording
@@ -96,24 +135,9 @@ fn step_back() {
 #[cfg(not(target_os = "linux"))]
 fn step_back() {}
 
-/// Writes a part's Parquet beside its stream, renames it into place, and only then removes the stream.
-fn convert(directory: &Directory, table: Table, part: &Part, is_awaited: &AtomicBool) -> Result<(), Error> {
-    let stream = directory.path().join(part.stream());
-    let notes = Arc::new(Notes::on(&stream));
-    let file = directory.open_file(part.stream())?;
-    let batches = StreamPart::of(file, &stream, notes).map_err(Error::io("read", &stream))?;
-    let rest = || {
-        if !is_awaited.load(Ordering::Relaxed) {
-            std::thread::sleep(REST);
-        }
-    };
-    write(directory, table, part, batches.inspect(|_| rest()))?;
-    directory.remove(part.stream())
-}
-
 /// Writes a part without rows, so that every table can be queried.
 pub(crate) fn write_empty(directory: &Directory, table: Table, part: &Part) -> Result<(), Error> {
-    write(directory, table, part, std::iter::empty())
+    write(directory, table, part, std::iter::empty()).map(drop)
 }
 
 fn write(
@@ -121,7 +145,7 @@ fn write(
     table: Table,
     part: &Part,
     batches: impl Iterator<Item = Result<RecordBatch, Error>>,
-) -> Result<(), Error> {
+) -> Result<u64, Error> {
     let temporary = part.temporary();
     let file = directory.create_temporary(&temporary)?;
     let written = write_to(file, &directory.path().join(&temporary), &schema(table), batches);
@@ -129,8 +153,9 @@ fn write(
         // Nothing to add to the error where even that fails: readers pass over temporary files.
         let _ = directory.remove(&temporary);
     }
-    written?;
-    directory.rename(&temporary, part.parquet())
+    let bytes = written?;
+    directory.rename(&temporary, part.parquet())?;
+    Ok(bytes)
 }
 
 fn write_to(
@@ -138,7 +163,7 @@ fn write_to(
     path: &Path,
     schema: &Schema,
     batches: impl Iterator<Item = Result<RecordBatch, Error>>,
-) -> Result<(), Error> {
+) -> Result<u64, Error> {
     let failed = |source: ParquetError| Error::Convert { path: path.to_owned(), source };
     let properties = properties(schema).map_err(failed)?;
     let mut writer =
@@ -149,8 +174,8 @@ fn write_to(
             writer.flush().map_err(failed)?;
         }
     }
-    writer.close().map_err(failed)?;
-    Ok(())
+    let file = writer.into_inner().map_err(failed)?;
+    Ok(file.metadata().map_err(Error::io("read", path))?.len())
 }
 
 /// Times, offsets and sequence numbers hardly repeat but lie close together: as differences they take least, and

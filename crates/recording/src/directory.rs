@@ -81,11 +81,7 @@ impl Directory {
 
     /// The same, in the place of what a process that was killed may have left.
     pub(crate) fn create_temporary(&self, name: impl AsRef<Path>) -> Result<File, Error> {
-        let name = name.as_ref();
-        match rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty()) {
-            Err(Errno::NOENT) => {}
-            removed => removed.map_err(failed("remove", self.path.join(name)))?,
-        }
+        self.remove(&name)?;
         self.create_file(name)
     }
 
@@ -104,11 +100,21 @@ impl Directory {
             .map_err(failed("write", self.path.join(to)))
     }
 
-    /// Removes a file.
+    /// Removes a file, if there is one.
     pub(crate) fn remove(&self, name: impl AsRef<Path>) -> Result<(), Error> {
         let name = name.as_ref();
-        rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())
-            .map_err(failed("remove", self.path.join(name)))
+        match rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            removed => removed.map_err(failed("remove", self.path.join(name))),
+        }
+    }
+
+    /// What users other than root can write to its file system, and what it holds and they can write together, as `df` has it.
+    pub(crate) fn free_bytes(&self) -> Result<(u64, u64), Error> {
+        let found = rustix::fs::fstatvfs(&self.descriptor).map_err(failed("read", &self.path))?;
+        let used = found.f_blocks.saturating_sub(found.f_bfree);
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok((bytes(found.f_bavail), bytes(used.saturating_add(found.f_bavail))))
     }
 
     fn check_empty(&self) -> Result<(), Error> {

@@ -39,6 +39,19 @@ pub enum Error {
         /// Whose it is.
         owner: u32,
     },
+    /// The file system is too full to record to.
+    #[error(
+        "{path}: {:.1} % of its file system is free, which is less than --min-free {:.1}%: name a directory elsewhere, or a \
+         smaller share", free * 100.0, min_free * 100.0
+    )]
+    NoRoom {
+        /// The directory.
+        path: PathBuf,
+        /// The share that is free.
+        free: f64,
+        /// The share that should be.
+        min_free: f64,
+    },
     /// Where a table's folder belongs is something else.
     #[error("{path} is not a directory inside the recording: move it away")]
     NoFolder {

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
-use model::{Event, Table};
+use model::{Event, Loss, LossKind, Nanos, Table};
 
 use crate::table::RowBuffers;
 
 /// Rows of one table that wait for a flush before it is time for one, and about how many bytes.
-const MAX_BUFFERED_ROWS: usize = 8192;
+const MAX_BUFFERED_ROWS: u64 = 8192;
 const MAX_BUFFERED_BYTES: usize = 1 << 20;
 
 /// Rows of all tables.
@@ -21,10 +21,43 @@ pub(crate) struct Waiting {
     bytes: usize,
 }
 
+/// Some rows: how many, and when the first and the last of their events were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowSpan {
+    pub(crate) rows: u64,
+    pub(crate) oldest: Nanos,
+    pub(crate) newest: Nanos,
+}
+
+impl Default for RowSpan {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl RowSpan {
+    pub(crate) const NONE: Self = Self { rows: 0, oldest: Nanos::MAX, newest: Nanos::MIN };
+
+    /// Both together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            oldest: self.oldest.min(other.oldest),
+            newest: self.newest.max(other.newest),
+        }
+    }
+
+    /// That they are not in the recording; none where there are none.
+    pub(crate) fn loss(self, why: &str) -> Option<Loss> {
+        let (start, end, count) = (self.oldest, self.newest, self.rows);
+        (count > 0).then(|| Loss { start, end, kind: LossKind::EventsDropped, count, detail: why.into() })
+    }
+}
+
 /// Rows of one table.
 #[derive(Clone, Copy, Default)]
 struct Count {
-    rows: usize,
+    rows: RowSpan,
     bytes: usize,
     /// All that ever came.
     taken: u64,
@@ -32,7 +65,7 @@ struct Count {
 
 impl Count {
     fn is_full(&self) -> bool {
-        self.rows >= MAX_BUFFERED_ROWS || self.bytes >= MAX_BUFFERED_BYTES
+        self.rows.rows >= MAX_BUFFERED_ROWS || self.bytes >= MAX_BUFFERED_BYTES
     }
 }
 
@@ -42,7 +75,8 @@ impl Waiting {
         let bytes = self.rows.append(event);
         let at = Table::of(event) as usize;
         let count = self.tables.get_mut(at)?;
-        count.rows += 1;
+        let at_time = event.time();
+        count.rows = count.rows.and(RowSpan { rows: 1, oldest: at_time, newest: at_time });
         count.bytes += bytes;
         count.taken += 1;
         self.bytes += bytes;
@@ -54,12 +88,12 @@ impl Waiting {
         self.tables.iter().enumerate().filter(|(_, count)| count.is_full()).map(|(at, _)| at).collect()
     }
 
-    /// Takes a table's rows out, and how many they are; none where there are none.
-    pub(crate) fn take(&mut self, table: Table) -> Option<(usize, Result<RecordBatch, ArrowError>)> {
+    /// Takes a table's rows out; none where there are none.
+    pub(crate) fn take(&mut self, table: Table) -> Option<(RowSpan, Result<RecordBatch, ArrowError>)> {
         let count = self.tables.get_mut(table as usize)?;
         let rows = std::mem::take(&mut count.rows);
         self.bytes -= std::mem::take(&mut count.bytes);
-        (rows > 0).then(|| (rows, self.rows.take(table)))
+        (rows.rows > 0).then(|| (rows, self.rows.take(table)))
     }
 
     /// How many rows of each table there ever were.

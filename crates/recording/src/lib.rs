@@ -9,6 +9,7 @@
 
 mod builders;
 mod cells;
+mod closed;
 mod columns;
 mod convert;
 mod directory;
@@ -23,6 +24,7 @@ mod part;
 mod reader;
 mod rows;
 mod selection;
+mod space;
 mod stream;
 mod summaries;
 mod table;
@@ -39,6 +41,7 @@ pub use join_keys::{ProduceKeys, WriteKeys};
 pub use manifest::{Broker, BrokerProcess, Clock, FORMAT, Host, Jvm, MANIFEST, Manifest, VERSION};
 pub use model::Table;
 pub use reader::Recording;
+pub use space::DiskLimit;
 pub use summaries::{Summaries, folder_of, footer_range, has_summaries, summary_ranges};
 pub use tail::Tail;
 pub use verdicts::VerdictWriter;

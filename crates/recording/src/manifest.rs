@@ -168,15 +168,16 @@ impl Manifest {
         serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))
     }
 
-    /// Writes it beside the old one and renames, so that a kill leaves one or the other whole.
-    pub(crate) fn write(&self, directory: &Directory) -> Result<(), Error> {
+    /// Writes it beside the old one and renames, so that a kill leaves one or the other whole. How many bytes it has.
+    pub(crate) fn write(&self, directory: &Directory) -> Result<u64, Error> {
         let path = directory.path().join(MANIFEST);
         let mut text = serde_json::to_vec_pretty(self)
             .map_err(|e| Error::Manifest { path: path.clone(), why: e.to_string() })?;
         text.push(b'\n');
         let mut file = directory.create_temporary(TEMPORARY)?;
         file.write_all(&text).map_err(Error::io("write", path))?;
-        directory.rename(TEMPORARY, MANIFEST)
+        directory.rename(TEMPORARY, MANIFEST)?;
+        Ok(text.len() as u64)
     }
 
     /// When the file was written and its length: both differ between a recording that runs and one that has ended.

@@ -20,6 +20,11 @@ impl Part {
         Self { folder, number }
     }
 
+    /// Its number; a table's later parts have higher ones.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Where it is while it is being written: an Arrow IPC stream.
     pub(crate) fn stream(&self) -> PathBuf {
         self.folder.join(format!("part-{:05}.arrows", self.number))

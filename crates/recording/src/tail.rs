@@ -16,7 +16,7 @@ use crate::events::Decoder;
 use crate::manifest::Manifest;
 use crate::notes::Notes;
 use crate::parquet_part::{EVENTS_AT_ONCE, ParquetFile, ParquetPart, Rows};
-use crate::part::Part;
+use crate::part::{self, Part};
 use crate::stream::GrowingPart;
 use crate::table::{folder, projection};
 use crate::{Error, Recording};
@@ -238,15 +238,18 @@ impl Lane {
         self.decoder.next_part();
     }
 
-    /// Whether the writer has turned to another part, or made Parquet of this one.
+    /// Whether the writer has turned to another part, made Parquet of this one, or removed it.
     fn is_closed(&self) -> bool {
-        let later = self.part(self.number.saturating_add(1));
-        [self.part(self.number).parquet(), later.stream(), later.parquet()].iter().any(|path| path.exists())
+        let (this, later) = (self.part(self.number), self.part(self.number.saturating_add(1)));
+        !this.stream().exists()
+            || [this.parquet(), later.stream(), later.parquet()].iter().any(|path| path.exists())
     }
 
-    /// The next part, if there is any.
-    fn open(&self) -> Result<Option<Open>, Error> {
-        let part = self.part(self.number);
+    /// The next part, if there is any; the oldest may have been removed.
+    fn open(&mut self) -> Result<Option<Open>, Error> {
+        let next = part::list(&self.folder)?.into_iter().find(|part| part.number() >= self.number);
+        let Some(part) = next else { return Ok(None) };
+        self.number = part.number();
         let (stream, parquet) = (part.stream(), part.parquet());
         // The stream first: it goes when its Parquet is there.
         if let Ok(growing) = GrowingPart::open(&stream) {

@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use model::{Event, Table};
+use model::{Event, Loss, Table};
 
+use crate::closed::{ClosedPart, ClosedParts, is_removable};
 use crate::convert::{Converter, write_empty};
-use crate::intake::{Intake, Waiting, lock};
+use crate::intake::{Intake, RowSpan, Waiting, lock};
 use crate::part::Part;
+use crate::space::{DiskLimit, Space};
 use crate::stream::OpenPart;
 use crate::table::schema;
 use crate::{Directory, Error, Manifest};
@@ -23,7 +25,7 @@ const MAX_FLUSH_EVERY: Duration = Duration::from_millis(500);
 const MAX_ROWS_AT_ONCE: usize = 2_048;
 
 /// How a recording is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriterOptions {
     /// A part is full with this many rows.
     pub rotate_rows: u64,
@@ -31,13 +33,30 @@ pub struct WriterOptions {
     pub rotate_bytes: u64,
     /// Rows are written out this often, given ticks that are more frequent; at most every 0.5 s counts.
     pub flush_every: Duration,
+    /// The recording takes at most so many bytes.
+    pub max_bytes: u64,
+    /// This share of its file system stays free, also when others fill it.
+    pub min_free: f64,
+    /// Whether the oldest parts are removed to keep within both. Where they are not, or none is left, no rows are written.
+    pub removes_oldest: bool,
 }
 
 impl Default for WriterOptions {
     fn default() -> Self {
-        Self { rotate_rows: 1_000_000, rotate_bytes: 64 << 20, flush_every: Duration::from_millis(500) }
+        Self {
+            rotate_rows: 1_000_000,
+            rotate_bytes: 64 << 20,
+            flush_every: Duration::from_millis(500),
+            max_bytes: u64::MAX,
+            min_free: 0.0,
+            removes_oldest: false,
+        }
     }
 }
+
+/// Why rows are not in a recording.
+const NOT_WRITTEN: &str = "they could not be written to the disk";
+const REMOVED: &str = "the oldest parts of the recording were removed to make room on the disk";
 
 /// Writes a recording. Dropped without [`Writer::finish`], it leaves an unfinished one.
 pub struct Writer {
@@ -46,15 +65,25 @@ pub struct Writer {
     waiting: Arc<Mutex<Waiting>>,
     tables: Vec<TableWriter>,
     flushed: Option<Instant>,
+    closed: Arc<ClosedParts>,
     converter: Converter,
-    dropped_rows: u64,
+    space: Space,
+    limit: Option<DiskLimit>,
+    manifest_bytes: u64,
+    /// Rows that could not be written since it last could be.
+    unwritten: RowSpan,
+    losses: Vec<Loss>,
 }
 
 /// One table's open part.
 struct TableWriter {
     table: Table,
-    open: Option<(Part, OpenPart)>,
+    open: Option<(Part, OpenPart, RowSpan)>,
     last_number: u32,
+    /// How many there are.
+    parts: u32,
+    /// Rows that were to be in it and are not.
+    lost_rows: u64,
 }
 
 impl Writer {
@@ -69,25 +98,32 @@ impl Writer {
     /// Starts a recording in a directory that was made for it.
     ///
     /// # Errors
-    /// [`Error::Io`] where the directory cannot be written.
+    /// [`Error::Io`] where the directory cannot be written, [`Error::NoRoom`] where too little is free for
+    /// [`WriterOptions::min_free`].
     pub fn create_in(
         directory: Directory,
         manifest: &Manifest,
-        options: WriterOptions,
+        mut options: WriterOptions,
     ) -> Result<Self, Error> {
-        manifest.write(&directory)?;
+        let space = Space::within(&mut options, &directory)?;
+        let manifest_bytes = manifest.write(&directory)?;
         for table in Table::ALL {
             directory.folder(table.as_str())?;
         }
-        let directory = Arc::new(directory);
+        let (directory, closed) = (Arc::new(directory), Arc::default());
         Ok(Self {
-            converter: Converter::start(&directory)?,
+            converter: Converter::start(&directory, &closed)?,
             directory,
+            closed,
             options,
             waiting: Arc::default(),
             tables: Table::ALL.into_iter().map(TableWriter::new).collect(),
             flushed: None,
-            dropped_rows: 0,
+            space,
+            limit: None,
+            manifest_bytes,
+            unwritten: RowSpan::NONE,
+            losses: Vec::new(),
         })
     }
 
@@ -99,8 +135,8 @@ impl Writer {
     /// Adds an event. It is buffered; a full buffer is written out at once.
     ///
     /// # Errors
-    /// The write failed: the rows that were buffered for that table are lost and counted in
-    /// [`Writer::dropped_rows`]. Later events may well succeed (room on the disk again).
+    /// The write failed: the rows that were buffered for that table are lost, which [`Writer::take_losses`] says. Later events
+    /// may well succeed (room on the disk again).
     pub fn write(&mut self, event: &Event) -> Result<(), Error> {
         let full = lock(&self.waiting).append(event);
         full.map_or(Ok(()), |at| self.flush_table(at, &mut || ()))
@@ -120,39 +156,55 @@ impl Writer {
     /// # Errors
     /// As [`Writer::write`]; every table was tried.
     pub fn tick_with(&mut self, now: Instant, rest: &mut dyn FnMut()) -> Result<(), Error> {
+        self.make_room(now);
         let every = self.options.flush_every.min(MAX_FLUSH_EVERY);
         let due = self.flushed.is_none_or(|then| now.saturating_duration_since(then) >= every);
         if due {
             self.flushed = Some(now);
-            return self.flush_tables(0..self.tables.len(), rest);
+            let flushed = self.flush_tables(0..self.tables.len(), rest);
+            if flushed.is_ok() && self.limit.is_none() {
+                self.end_outage();
+            }
+            return flushed;
         }
         let full = lock(&self.waiting).full();
         self.flush_tables(full, rest)
     }
 
-    /// Writes out everything that is buffered, now.
+    /// Writes out everything that is buffered, now, even if a limit is reached.
     ///
     /// # Errors
     /// As [`Writer::write`]; every table was tried.
     pub fn flush(&mut self) -> Result<(), Error> {
-        self.flush_tables(0..self.tables.len(), &mut || ())
+        self.limit = None;
+        let flushed = self.flush_tables(0..self.tables.len(), &mut || ());
+        self.end_outage();
+        flushed
     }
 
     /// Replaces the manifest of the running recording: clock pairs and losses so far.
     pub fn update(&mut self, manifest: &Manifest) -> Result<(), Error> {
-        manifest.write(&self.directory)
+        self.manifest_bytes = manifest.write(&self.directory)?;
+        Ok(())
     }
 
     /// Rows of each table that has any, those included that wait for a flush.
     pub fn rows(&self) -> BTreeMap<String, u64> {
         let waiting = lock(&self.waiting);
-        let taken = waiting.taken().filter(|(_, rows)| *rows > 0);
-        taken.map(|(table, rows)| (table.to_string(), rows)).collect()
+        let rows = waiting.taken().zip(&self.tables);
+        let rows = rows.map(|((table, taken), writer)| (table.to_string(), taken - writer.lost_rows));
+        rows.filter(|(_, rows)| *rows > 0).collect()
     }
 
-    /// Rows that could not be written.
-    pub fn dropped_rows(&self) -> u64 {
-        self.dropped_rows
+    /// The limit that keeps rows from being written, if one does.
+    pub fn limit(&self) -> Option<DiskLimit> {
+        self.limit
+    }
+
+    /// What is not in the recording, as far as it was not asked for: rows that were removed, and that could not be written while
+    /// the disk was full. To be recorded by the caller.
+    pub fn take_losses(&mut self) -> Vec<Loss> {
+        std::mem::take(&mut self.losses)
     }
 
     /// Ends the recording: every part becomes Parquet, and `manifest` (with its `ended_ns`) the manifest.
@@ -161,12 +213,12 @@ impl Writer {
     /// The first thing that could not be written. The recording is readable all the same.
     pub fn finish(mut self, manifest: &Manifest) -> Result<(), Error> {
         let flushed = self.flush();
-        for writer in &mut self.tables {
-            writer.retire(&self.converter);
+        for at in 0..self.tables.len() {
+            self.close_part(at);
         }
         let converted = self.converter.finish();
         let emptied = self.fill_empty_tables();
-        let described = manifest.write(&self.directory);
+        let described = manifest.write(&self.directory).map(drop);
         flushed.and(converted).and(emptied).and(described)
     }
 
@@ -187,31 +239,93 @@ impl Writer {
         // Not longer than this: others go on while it is written.
         let taken = lock(&self.waiting).take(writer.table);
         let Some((rows, batch)) = taken else { return Ok(()) };
-        let batch = batch.map_err(|source| Error::Encode {
-            path: self.directory.path().join(writer.table.as_str()),
-            source,
-        });
-        let mut left = rows as u64;
+        if self.limit.is_some() && is_removable(writer.table) {
+            self.lose(at, rows);
+            return Ok(());
+        }
+        let path = self.directory.path().join(writer.table.as_str());
+        let batch = batch.map_err(|source| Error::Encode { path, source });
+        let mut left = rows.rows;
         let written = batch.and_then(|batch| {
             pieces(&batch).try_for_each(|piece| {
-                writer.append(&self.directory, &piece)?;
-                left -= piece.num_rows() as u64;
+                let rows = RowSpan { rows: piece.num_rows() as u64, ..rows };
+                writer.append(&self.directory, &piece, rows)?;
+                left -= rows.rows;
                 rest();
                 Ok(())
             })
         });
-        self.dropped_rows += left;
-        if written.is_err() || writer.is_full(&self.options) {
-            writer.retire(&self.converter);
+        let is_full = writer.is_full(&self.options);
+        self.lose(at, RowSpan { rows: left, ..rows });
+        if written.is_err() || is_full {
+            self.close_part(at);
         }
         written
     }
 
+    /// Ends a table's open part and has it converted. One without rows goes: else a full disk would get one at every try.
+    fn close_part(&mut self, at: usize) {
+        let Some(writer) = self.tables.get_mut(at) else { return };
+        let Some((part, open, rows)) = writer.open.take() else { return };
+        if open.bytes == 0 && self.directory.remove(part.stream()).is_ok() {
+            // Its number is not used again: who follows the recording has seen the part end.
+            writer.parts -= 1;
+            return;
+        }
+        let table = writer.table;
+        self.closed.push(ClosedPart { table, part: part.clone(), rows, bytes: open.bytes, is_busy: false });
+        drop(open);
+        self.converter.take(table, part);
+    }
+
+    fn lose(&mut self, at: usize, rows: RowSpan) {
+        if let Some(writer) = self.tables.get_mut(at).filter(|_| rows.rows > 0) {
+            writer.lost_rows += rows.rows;
+            self.unwritten = self.unwritten.and(rows);
+        }
+    }
+
+    fn end_outage(&mut self) {
+        self.losses.extend(std::mem::take(&mut self.unwritten).loss(NOT_WRITTEN));
+    }
+
+    /// Keeps within the limits: by removing the oldest parts, or by writing no more.
+    fn make_room(&mut self, now: Instant) {
+        let open: u64 = self.tables.iter().filter_map(|writer| Some(writer.open.as_ref()?.1.bytes)).sum();
+        // While the manifest is replaced, there are two.
+        let bytes = open + self.closed.bytes() + 2 * self.manifest_bytes;
+        let excess = self.space.excess(bytes, &self.directory, now);
+        self.limit = excess.filter(|(excess, _)| !self.remove_oldest(*excess)).map(|(_, limit)| limit);
+    }
+
+    /// Removes the oldest parts that have so many bytes together; whether there were any.
+    fn remove_oldest(&mut self, bytes: u64) -> bool {
+        let (mut freed, mut removed) = (0, RowSpan::NONE);
+        while freed < bytes && self.options.removes_oldest {
+            let Some(oldest) = self.closed.take_oldest() else { break };
+            let files = [oldest.part.stream(), oldest.part.temporary(), oldest.part.parquet()];
+            if files.iter().any(|file| self.directory.remove(file).is_err()) {
+                self.closed.restore(oldest);
+                break;
+            }
+            freed += oldest.bytes;
+            removed = removed.and(oldest.rows);
+            if let Some(writer) = self.tables.get_mut(oldest.table as usize) {
+                writer.parts -= 1;
+                writer.lost_rows += oldest.rows.rows;
+            }
+        }
+        self.space.removed(freed);
+        self.losses.extend(removed.loss(REMOVED));
+        freed >= bytes
+    }
+
     /// A table without a part gets one without rows, so that a query over all tables finds them.
     fn fill_empty_tables(&self) -> Result<(), Error> {
-        let mut without_parts = self.tables.iter().filter(|writer| writer.last_number == 0);
+        let mut without_parts = self.tables.iter().filter(|writer| writer.parts == 0);
         without_parts.try_for_each(|writer| {
-            write_empty(&self.directory, writer.table, &Part::new(writer.table.as_str().into(), 1))
+            let part = Part::new(writer.table.as_str().into(), writer.last_number + 1);
+            write_empty(&self.directory, writer.table, &part)
         })
     }
 }
@@ -232,33 +346,26 @@ impl Drop for Writer {
 
 impl TableWriter {
     fn new(table: Table) -> Self {
-        Self { table, open: None, last_number: 0 }
+        Self { table, open: None, last_number: 0, parts: 0, lost_rows: 0 }
     }
 
-    fn append(&mut self, directory: &Directory, batch: &RecordBatch) -> Result<(), Error> {
+    fn append(&mut self, directory: &Directory, batch: &RecordBatch, rows: RowSpan) -> Result<(), Error> {
         if self.open.is_none() {
             let part = Part::new(self.table.as_str().into(), self.last_number + 1);
             let open = OpenPart::create(directory, &part.stream(), &schema(self.table))?;
             self.last_number += 1;
-            self.open = Some((part, open));
+            self.parts += 1;
+            self.open = Some((part, open, RowSpan::NONE));
         }
-        match &mut self.open {
-            Some((_, open)) => open.append(batch),
-            None => Ok(()),
-        }
+        let Some((_, open, so_far)) = &mut self.open else { return Ok(()) };
+        open.append(batch)?;
+        *so_far = so_far.and(rows);
+        Ok(())
     }
 
     fn is_full(&self, options: &WriterOptions) -> bool {
-        self.open
-            .as_ref()
-            .is_some_and(|(_, open)| open.rows >= options.rotate_rows || open.bytes >= options.rotate_bytes)
-    }
-
-    /// Closes the open part and has it converted.
-    fn retire(&mut self, converter: &Converter) {
-        if let Some((part, open)) = self.open.take() {
-            drop(open);
-            converter.take(self.table, part);
-        }
+        self.open.as_ref().is_some_and(|(_, open, _)| {
+            open.rows >= options.rotate_rows || open.bytes >= options.rotate_bytes
+        })
     }
 }

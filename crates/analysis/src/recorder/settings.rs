@@ -13,6 +13,8 @@ macro_rules! keys {
 keys! {
     /// `record --max-memory`, bytes.
     MAX_MEMORY = "max_memory_bytes";
+    /// `record --max-disk`, bytes.
+    MAX_DISK = "max_disk_bytes";
     /// The network interface on which packets were captured.
     INTERFACE = "interface";
     /// The process-id namespace of the recorder, as `/proc/self/ns/pid` names it: all process and thread ids are its.
@@ -28,6 +30,6 @@ keys! {
     MESSAGE_ID = "message_id";
     /// Why the broker's settings in force are not known.
     SETTINGS_UNKNOWN = "settings_in_force_unknown";
-    /// Why the recording ended by itself (older recordings).
+    /// Why the recording ended by itself.
     ENDED_BECAUSE = "ended_because";
 }

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use model::Nanos;
+#[cfg(feature = "live")]
+use recording::WriterOptions;
 
 use super::Run;
 use crate::args::{Flags, Service};
@@ -24,13 +26,19 @@ watched is reported, and recorded as missing.
 
 Examples:
   brokerscope record -o DIR --for 60s && brokerscope explain DIR
-  brokerscope record -o DIR --slower-than 100ms
+  brokerscope record -o DIR --slower-than 100ms --max-disk 20GiB
   brokerscope record -o DIR --slower-than 100ms --watch full
   brokerscope record -o DIR --pid 4400 --message-id id")]
 pub(crate) struct Record {
     /// Write to this directory; it must not exist, or be empty and of this user.
     #[arg(short, long, help_heading = "Output", value_name = "DIR")]
     output: PathBuf,
+    /// Keep the recording within this size: with --slower-than its oldest parts are removed, else it ends.
+    #[arg(long, help_heading = "Output", value_name = "SIZE", value_parser = quantity::disk)]
+    max_disk: Option<u64>,
+    /// Keep this share of the file system free, also when others fill it, by the same means; none for no bound.
+    #[arg(long, help_heading = "Output", value_name = "SHARE", default_value = "10%", value_parser = quantity::share)]
+    min_free: f64,
     /// Take this many samples a second of what the broker runs on each CPU; 49 unless given, 0 takes none. Needs
     /// --watch full.
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(0..=999))]
@@ -88,6 +96,17 @@ impl Run for Record {
 }
 
 impl Record {
+    /// How it is written.
+    #[cfg(feature = "live")]
+    fn writer_options(&self) -> WriterOptions {
+        WriterOptions {
+            max_bytes: self.max_disk.unwrap_or(u64::MAX),
+            min_free: if self.min_free.is_finite() { self.min_free } else { 0.0 },
+            removes_oldest: self.keep_near().is_some(),
+            ..WriterOptions::default()
+        }
+    }
+
     /// From where on something is slow, if only what is near it is kept.
     #[cfg(feature = "live")]
     fn keep_near(&self) -> Option<Nanos> {

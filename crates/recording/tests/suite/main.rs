@@ -7,6 +7,7 @@ mod chosen;
 mod crash;
 mod damage;
 mod directory;
+mod disk;
 mod follow;
 mod intake;
 mod layout;

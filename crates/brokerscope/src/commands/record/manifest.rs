@@ -77,6 +77,9 @@ fn settings(args: &Record, broker: &Broker) -> BTreeMap<String, String> {
     if let Ok(namespace) = fs::read_link("/proc/self/ns/pid") {
         settings.insert(keys::PID_NAMESPACE.to_owned(), namespace.to_string_lossy().into_owned());
     }
+    if let Some(bytes) = args.max_disk {
+        settings.insert(keys::MAX_DISK.to_owned(), bytes.to_string());
+    }
     if let Some(slower_than) = args.keep_near() {
         settings.insert(keys::SLOWER_THAN.to_owned(), slower_than.0.to_string());
         settings.insert(keys::PARTIAL.to_owned(), slower_than.0.to_string());

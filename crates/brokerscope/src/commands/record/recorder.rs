@@ -8,7 +8,7 @@ use analysis::recorder::{partial, plan, processes, settings};
 use analysis::source::{self, LiveOptions};
 use anyhow::Context as _;
 use model::{BrokerChange, Event, Loss, LossKind, Nanos, TlsTotals};
-use recording::{Directory, Manifest, Writer, WriterOptions};
+use recording::{Directory, DiskLimit, Manifest, Writer};
 use report::explanation::Unobservable;
 use report::quantity::format_count_of;
 use report::tls::tls_lines;
@@ -53,7 +53,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let directory = Directory::create(&args.output)?;
     // Before the writer has a thread, which could do what this one can.
     source::drop_privileges();
-    let writer = Writer::create_in(directory, &manifest, WriterOptions::default())?;
+    let writer = Writer::create_in(directory, &manifest, args.writer_options())?;
     for line in not_seen(&plan::missing(&manifest.plan)) {
         tracing::warn!("{line}");
     }
@@ -70,13 +70,16 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let (updated, tls) = (Instant::now(), TlsTotals::default());
     let costs = watch.costs();
     let mut recorder =
-        Recorder { costs, shed: 0, writer, rows, manifest, intake, updated, tls, failed: false };
+        Recorder { costs, shed: 0, writer, rows, manifest, intake, updated, tls, failed: false, full: false };
     // Where the kernel does not let it, it does as much.
     let _ = watch::set_sched_batch();
     let pause = if always_on.is_some() { ALWAYS_ON_PAUSE } else { PAUSE };
     while !stop.asked() {
         std::thread::sleep(pause);
         recorder.look();
+        if recorder.ends_for_room(args) {
+            break;
+        }
     }
     recorder.finish(args, watch)
 }
@@ -119,6 +122,8 @@ struct Recorder {
     /// Purposes that were given up and are in the manifest as such.
     shed: usize,
     failed: bool,
+    /// Whether it was said that there is no room.
+    full: bool,
 }
 
 impl Recorder {
@@ -145,6 +150,33 @@ impl Recorder {
         };
         let ticked = self.writer.tick_with(Instant::now(), &mut rest);
         self.check(ticked);
+        self.record_losses();
+    }
+
+    /// Says, once, that a limit of the disk was reached; whether the recording ends for it.
+    fn ends_for_room(&mut self, args: &Record) -> bool {
+        let Some(limit) = self.writer.limit() else { return false };
+        let ends = args.keep_near().is_none();
+        let why = match limit {
+            DiskLimit::MaxBytes => "the recording has reached --max-disk",
+            DiskLimit::MinFree => "less of its file system is free than --min-free says",
+        };
+        if ends {
+            self.manifest.settings.insert(settings::ENDED_BECAUSE.to_owned(), why.to_owned());
+        }
+        if !std::mem::replace(&mut self.full, true) {
+            let so = if ends { "it ends" } else { "what there is no room for is dropped and counted" };
+            tracing::warn!("{}: {why}: {so}", args.output.display());
+        }
+        ends
+    }
+
+    /// Records what was not written, or is no more in the recording.
+    fn record_losses(&mut self) {
+        let losses = self.writer.take_losses();
+        if !losses.is_empty() {
+            self.intake.take(losses.into_iter().map(Event::Loss).collect(), &mut |_| ());
+        }
     }
 
     fn changed(&mut self, change: &BrokerChange) {
@@ -189,7 +221,10 @@ impl Recorder {
         let now = watch::now();
         self.manifest.ended_ns = Some(now.realtime_ns);
         self.manifest.clock.pairs.push(now);
-        let dropped = ended.unreported + refused + self.writer.dropped_rows();
+        let flushed = self.writer.flush();
+        self.check(flushed);
+        self.record_losses();
+        let dropped = ended.unreported + refused;
         if dropped > 0 {
             let (start, end) =
                 (offset.from_monotonic(started.monotonic_ns), offset.from_monotonic(now.monotonic_ns));
