@@ -1,12 +1,13 @@
 //! Turning a full Arrow stream into Parquet, on another thread so that rows keep flowing.
 //! Does not decide when a part is full.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -28,6 +29,9 @@ use crate::{Directory, Error};
 const ROW_GROUP_ROWS: usize = 64 * 1024;
 /// After each batch, while the recording goes on: a part can wait, and a thread that wakes on this processor cannot.
 const REST: Duration = Duration::from_millis(1);
+/// A sync may hold up the broker, whose logs can be on the same disk: so it is rare, of several parts at once.
+const SYNC_AFTER: Duration = Duration::from_secs(60);
+const MAX_UNSYNCED_PARTS: usize = 16;
 /// What a row group may hold in memory before it is written, however few its rows.
 pub(crate) const ROW_GROUP_BYTES: usize = 16 << 20;
 
@@ -49,6 +53,8 @@ impl Converter {
             directory: Arc::clone(directory),
             closed: Arc::clone(closed),
             is_awaited: Arc::clone(&awaited),
+            converted: Vec::new(),
+            failed: Vec::new(),
         };
         let thread = std::thread::Builder::new()
             .name("recording-parts".to_owned())
@@ -78,42 +84,115 @@ struct Conversion {
     directory: Arc<Directory>,
     closed: Arc<ClosedParts>,
     is_awaited: Arc<AtomicBool>,
+    converted: Vec<Replacement>,
+    /// What could not be converted, as while the disk was full.
+    failed: Vec<(Table, Part)>,
+}
+
+/// A part whose Parquet is written beside its stream, and may not be on the disk yet.
+struct Replacement {
+    table: Table,
+    part: Part,
+    file: File,
 }
 
 impl Conversion {
-    /// Converts all. What could not be converted, as while the disk was full, is tried once more at the end: the first error
-    /// then.
-    fn run(&self, queue: &Receiver<(Table, Part)>) -> Result<(), Error> {
+    /// Converts all. What could not be converted is tried once more at the end: the first error then.
+    fn run(mut self, queue: &Receiver<(Table, Part)>) -> Result<(), Error> {
         step_back();
-        let failed: Vec<_> =
-            queue.iter().filter(|(table, part)| self.try_convert(*table, part).is_err()).collect();
+        loop {
+            match self.next(queue) {
+                Ok((table, part)) => {
+                    let _ = self.try_convert(table, part);
+                    if self.converted.len() < MAX_UNSYNCED_PARTS {
+                        continue;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let _ = self.replace_streams();
+        }
+        let _ = self.replace_streams();
         let mut outcome = Ok(());
-        for (table, part) in &failed {
-            outcome = outcome.and(self.try_convert(*table, part));
+        for (table, part) in std::mem::take(&mut self.failed) {
+            outcome = outcome.and(self.try_convert(table, part));
+        }
+        outcome.and(self.replace_streams())
+    }
+
+    /// The next part; a timeout where none comes and others wait for a sync.
+    fn next(&self, queue: &Receiver<(Table, Part)>) -> Result<(Table, Part), RecvTimeoutError> {
+        if self.converted.is_empty() {
+            return queue.recv().map_err(|_| RecvTimeoutError::Disconnected);
+        }
+        queue.recv_timeout(SYNC_AFTER)
+    }
+
+    /// Converts a part, unless it was removed. A panic leaves it a stream, which is as good.
+    fn try_convert(&mut self, table: Table, part: Part) -> Result<(), Error> {
+        if !self.closed.hold(&part) {
+            return Ok(());
+        }
+        let converted = catch_unwind(AssertUnwindSafe(|| self.convert(table, &part).map(Some)));
+        let converted = converted.unwrap_or(Ok(None));
+        self.closed.release(&part, converted.as_ref().ok().and_then(Option::as_ref).map(|(_, bytes)| *bytes));
+        match converted {
+            Ok(Some((file, _))) => self.converted.push(Replacement { table, part, file }),
+            Ok(None) => {}
+            Err(error) => {
+                self.failed.push((table, part));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a part's Parquet beside its stream. The bytes of both.
+    fn convert(&self, table: Table, part: &Part) -> Result<(File, u64), Error> {
+        let stream = self.directory.path().join(part.stream());
+        let bytes = |file: &File| file.metadata().map(|metadata| metadata.len());
+        let notes = Arc::new(Notes::on(&stream));
+        let file = self.directory.open_file(part.stream())?;
+        let stream_bytes = bytes(&file).map_err(Error::io("read", &stream))?;
+        let batches = StreamPart::of(file, &stream, notes).map_err(Error::io("read", &stream))?;
+        let file = write(&self.directory, table, part, batches.inspect(|_| self.rest()))?;
+        let parquet_bytes = bytes(&file).map_err(Error::io("read", part.temporary()))?;
+        Ok((file, stream_bytes + parquet_bytes))
+    }
+
+    /// Puts Parquet in the place of streams: these go only once its data and its name are on the disk. What is not, is tried
+    /// again at the end.
+    fn replace_streams(&mut self) -> Result<(), Error> {
+        let (mut outcome, mut placed) = (Ok(()), Vec::new());
+        for converted in std::mem::take(&mut self.converted) {
+            // Else it was removed, all of it.
+            if self.closed.hold(&converted.part) {
+                outcome = outcome.and(self.place(&converted));
+                placed.push(converted);
+            }
+        }
+        let tables: BTreeSet<&str> = placed.iter().map(|converted| converted.table.as_str()).collect();
+        for table in tables {
+            outcome = outcome.and(self.directory.sync_folder(table));
+        }
+        for Replacement { table, part, file } in placed {
+            let mut bytes = None;
+            if outcome.is_ok() {
+                outcome = self.directory.remove(part.stream());
+                bytes = file.metadata().ok().map(|metadata| metadata.len());
+            }
+            self.closed.release(&part, bytes);
+            if outcome.is_err() {
+                self.failed.push((table, part));
+            }
         }
         outcome
     }
 
-    /// Converts a part, unless it was removed. A panic leaves it a stream, which is as good.
-    fn try_convert(&self, table: Table, part: &Part) -> Result<(), Error> {
-        if !self.closed.hold(part) {
-            return Ok(());
-        }
-        let converted = catch_unwind(AssertUnwindSafe(|| self.convert(table, part).map(Some)));
-        let bytes = converted.unwrap_or(Ok(None));
-        self.closed.release(part, *bytes.as_ref().unwrap_or(&None));
-        bytes.map(drop)
-    }
-
-    /// Writes a part's Parquet beside its stream, renames it into place, and only then removes the stream. How many bytes it has.
-    fn convert(&self, table: Table, part: &Part) -> Result<u64, Error> {
-        let stream = self.directory.path().join(part.stream());
-        let notes = Arc::new(Notes::on(&stream));
-        let file = self.directory.open_file(part.stream())?;
-        let batches = StreamPart::of(file, &stream, notes).map_err(Error::io("read", &stream))?;
-        let bytes = write(&self.directory, table, part, batches.inspect(|_| self.rest()))?;
-        self.directory.remove(part.stream())?;
-        Ok(bytes)
+    fn place(&self, Replacement { part, file, .. }: &Replacement) -> Result<(), Error> {
+        self.directory.sync_file(file, part.temporary())?;
+        self.directory.rename(part.temporary(), part.parquet())
     }
 
     fn rest(&self) {
@@ -137,7 +216,8 @@ fn step_back() {}
 
 /// Writes a part without rows, so that every table can be queried.
 pub(crate) fn write_empty(directory: &Directory, table: Table, part: &Part) -> Result<(), Error> {
-    write(directory, table, part, std::iter::empty()).map(drop)
+    write(directory, table, part, std::iter::empty())?;
+    directory.rename(part.temporary(), part.parquet())
 }
 
 fn write(
@@ -145,7 +225,7 @@ fn write(
     table: Table,
     part: &Part,
     batches: impl Iterator<Item = Result<RecordBatch, Error>>,
-) -> Result<u64, Error> {
+) -> Result<File, Error> {
     let temporary = part.temporary();
     let file = directory.create_temporary(&temporary)?;
     let written = write_to(file, &directory.path().join(&temporary), &schema(table), batches);
@@ -153,9 +233,7 @@ fn write(
         // Nothing to add to the error where even that fails: readers pass over temporary files.
         let _ = directory.remove(&temporary);
     }
-    let bytes = written?;
-    directory.rename(&temporary, part.parquet())?;
-    Ok(bytes)
+    written
 }
 
 fn write_to(
@@ -163,7 +241,7 @@ fn write_to(
     path: &Path,
     schema: &Schema,
     batches: impl Iterator<Item = Result<RecordBatch, Error>>,
-) -> Result<u64, Error> {
+) -> Result<File, Error> {
     let failed = |source: ParquetError| Error::Convert { path: path.to_owned(), source };
     let properties = properties(schema).map_err(failed)?;
     let mut writer =
@@ -174,8 +252,7 @@ fn write_to(
             writer.flush().map_err(failed)?;
         }
     }
-    let file = writer.into_inner().map_err(failed)?;
-    Ok(file.metadata().map_err(Error::io("read", path))?.len())
+    writer.into_inner().map_err(failed)
 }
 
 /// Times, offsets and sequence numbers hardly repeat but lie close together: as differences they take least, and
@@ -194,4 +271,60 @@ pub(crate) fn properties(schema: &Schema) -> Result<WriterProperties, ParquetErr
         }
     }
     Ok(properties.build())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::RecordBatch;
+    use model::Table;
+
+    use super::Converter;
+    use crate::Directory;
+    use crate::closed::{ClosedPart, ClosedParts};
+    use crate::intake::RowSpan;
+    use crate::part::Part;
+    use crate::stream::OpenPart;
+    use crate::table::schema;
+
+    #[test]
+    fn a_stream_goes_once_its_parquet_and_its_name_are_on_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = Arc::new(Directory::create(&dir.path().join("recording")).unwrap());
+        let closed = Arc::<ClosedParts>::default();
+        let mut converter = Converter::start(&directory, &closed).unwrap();
+        for (table, number) in [(Table::Losses, 1), (Table::Losses, 2), (Table::OffCpu, 1)] {
+            directory.folder(table.as_str()).unwrap();
+            let part = Part::new(table.as_str().into(), number);
+            let mut open = OpenPart::create(&directory, &part.stream(), &schema(table)).unwrap();
+            open.append(&RecordBatch::new_empty(schema(table))).unwrap();
+            let (bytes, rows) = (open.bytes, RowSpan::NONE);
+            closed.push(ClosedPart { table, part: part.clone(), rows, bytes, is_busy: false });
+            converter.take(table, part);
+        }
+        converter.finish().unwrap();
+        let done = directory.log.lock().unwrap();
+        let done: Vec<&str> = done
+            .iter()
+            .map(String::as_str)
+            .filter(|done| !done.starts_with("remove") || done.ends_with(".arrows"))
+            .collect();
+        assert_eq!(
+            done,
+            [
+                "sync losses/part-00001.parquet.tmp",
+                "rename to losses/part-00001.parquet",
+                "sync losses/part-00002.parquet.tmp",
+                "rename to losses/part-00002.parquet",
+                "sync off_cpu/part-00001.parquet.tmp",
+                "rename to off_cpu/part-00001.parquet",
+                "sync losses",
+                "sync off_cpu",
+                "remove losses/part-00001.arrows",
+                "remove losses/part-00002.arrows",
+                "remove off_cpu/part-00001.arrows",
+            ]
+        );
+    }
 }

@@ -16,6 +16,9 @@ use crate::{Error, MANIFEST};
 pub struct Directory {
     path: PathBuf,
     descriptor: OwnedFd,
+    /// What was done, in order.
+    #[cfg(test)]
+    pub(crate) log: std::sync::Mutex<Vec<String>>,
 }
 
 impl Directory {
@@ -33,7 +36,7 @@ impl Directory {
             made => made.map_err(Error::io("create", path))?,
         }
         let descriptor = open(CWD, path, OFlags::NOFOLLOW).map_err(failed("open", path))?;
-        let directory = Self { path: path.to_owned(), descriptor };
+        let directory = Self::at(path, descriptor);
         let owner = rustix::fs::fstat(&directory.descriptor).map_err(failed("read", path))?.st_uid;
         if owner != rustix::process::geteuid().as_raw() {
             return Err(Error::Foreign { path: path.to_owned(), owner });
@@ -48,7 +51,7 @@ impl Directory {
     /// Opens a directory, no matter whose it is.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let descriptor = open(CWD, path, OFlags::empty()).map_err(failed("open", path))?;
-        Ok(Self { path: path.to_owned(), descriptor })
+        Ok(Self::at(path, descriptor))
     }
 
     /// Opens a folder in it, which is made where there is none.
@@ -61,7 +64,16 @@ impl Directory {
         match open(&self.descriptor, Path::new(name), OFlags::NOFOLLOW) {
             Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::NoFolder { path }),
             Err(error) => Err(failed("open", path)(error)),
-            Ok(descriptor) => Ok(Self { path, descriptor }),
+            Ok(descriptor) => Ok(Self::at(&path, descriptor)),
+        }
+    }
+
+    fn at(path: &Path, descriptor: OwnedFd) -> Self {
+        Self {
+            path: path.to_owned(),
+            descriptor,
+            #[cfg(test)]
+            log: std::sync::Mutex::default(),
         }
     }
 
@@ -96,6 +108,7 @@ impl Directory {
     /// Gives a file another name, in the place of what has that.
     pub(crate) fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), Error> {
         let to = to.as_ref();
+        self.note("rename to", to);
         rustix::fs::renameat(&self.descriptor, from.as_ref(), &self.descriptor, to)
             .map_err(failed("write", self.path.join(to)))
     }
@@ -103,11 +116,42 @@ impl Directory {
     /// Removes a file, if there is one.
     pub(crate) fn remove(&self, name: impl AsRef<Path>) -> Result<(), Error> {
         let name = name.as_ref();
+        self.note("remove", name);
         match rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty()) {
             Err(Errno::NOENT) => Ok(()),
             removed => removed.map_err(failed("remove", self.path.join(name))),
         }
     }
+
+    /// Waits until a file's data is on the disk, which can hold up everybody who writes to the same file system.
+    pub(crate) fn sync_file(&self, file: &File, name: impl AsRef<Path>) -> Result<(), Error> {
+        let name = name.as_ref();
+        self.note("sync", name);
+        file.sync_data().map_err(Error::io("sync", self.path.join(name)))
+    }
+
+    /// Waits until the names of the files in a folder are on the disk; with no name, those in the directory itself.
+    pub(crate) fn sync_folder(&self, name: &str) -> Result<(), Error> {
+        self.note("sync", name);
+        let path = self.path.join(name);
+        let folder = if name.is_empty() { "." } else { name };
+        let descriptor =
+            open(&self.descriptor, Path::new(folder), OFlags::NOFOLLOW).map_err(failed("open", &path))?;
+        match rustix::fs::fsync(descriptor) {
+            // This file system has nothing to wait for.
+            Err(Errno::INVAL) => Ok(()),
+            synced => synced.map_err(failed("sync", path)),
+        }
+    }
+
+    #[cfg(test)]
+    fn note(&self, what: &str, name: impl AsRef<Path>) {
+        self.log.lock().unwrap().push(format!("{what} {}", name.as_ref().display()));
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "of tests only")]
+    fn note(&self, _: &str, _: impl AsRef<Path>) {}
 
     /// What users other than root can write to its file system, and what it holds and they can write together, as `df` has it.
     pub(crate) fn free_bytes(&self) -> Result<(u64, u64), Error> {

@@ -20,6 +20,8 @@ pub const VERSION: u32 = 2;
 pub const MANIFEST: &str = "manifest.json";
 /// Its file while it is being written.
 const TEMPORARY: &str = "manifest.json.tmp";
+/// The manifest as it was when the recording began: on the disk for sure, which one that was replaced since is not.
+const START: &str = "manifest.json.start";
 /// A manifest holds settings, not data: a larger one is not ours.
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -153,9 +155,17 @@ struct Head {
 }
 
 impl Manifest {
-    /// Reads a recording directory's manifest.
+    /// Reads a recording directory's manifest. After a power cut it may have its name without its bytes: then the one that the
+    /// recording began with.
     pub(crate) fn read(dir: &Path) -> Result<Self, Error> {
-        let path = dir.join(MANIFEST);
+        Self::read_file(MANIFEST, dir).or_else(|error| match error {
+            Error::Manifest { .. } => Self::read_file(START, dir).map_err(|_| error),
+            _ => Err(error),
+        })
+    }
+
+    fn read_file(name: &str, dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(name);
         let text = read_bounded(&path, dir)?;
         let damaged = |why: String| Error::Manifest { path: path.clone(), why };
         let head: Head = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
@@ -170,13 +180,35 @@ impl Manifest {
 
     /// Writes it beside the old one and renames, so that a kill leaves one or the other whole. How many bytes it has.
     pub(crate) fn write(&self, directory: &Directory) -> Result<u64, Error> {
-        let path = directory.path().join(MANIFEST);
+        self.write_as(MANIFEST, directory, false)
+    }
+
+    /// Writes that of a recording that begins, so that a power cut leaves it. How many bytes it has.
+    pub(crate) fn write_start(&self, directory: &Directory) -> Result<u64, Error> {
+        self.write_as(START, directory, true)?;
+        let bytes = self.write_as(MANIFEST, directory, true)?;
+        directory.sync_folder("")?;
+        Ok(bytes)
+    }
+
+    /// Writes that of a recording that ends.
+    pub(crate) fn write_end(&self, directory: &Directory) -> Result<(), Error> {
+        self.write_as(MANIFEST, directory, true)?;
+        directory.sync_folder("")?;
+        directory.remove(START)
+    }
+
+    fn write_as(&self, name: &str, directory: &Directory, is_synced: bool) -> Result<u64, Error> {
+        let path = directory.path().join(name);
         let mut text = serde_json::to_vec_pretty(self)
             .map_err(|e| Error::Manifest { path: path.clone(), why: e.to_string() })?;
         text.push(b'\n');
         let mut file = directory.create_temporary(TEMPORARY)?;
         file.write_all(&text).map_err(Error::io("write", path))?;
-        directory.rename(TEMPORARY, MANIFEST)?;
+        if is_synced {
+            directory.sync_file(&file, TEMPORARY)?;
+        }
+        directory.rename(TEMPORARY, name)?;
         Ok(text.len() as u64)
     }
 

@@ -43,7 +43,8 @@ impl Recording {
         let manifest = Manifest::read(dir)?;
         let notes = Notes::on(dir);
         if manifest.ended_ns.is_none() {
-            notes.line("the recording was not finished: up to its last second is missing".to_owned());
+            let missing = "up to its last second is missing, after a power cut up to its last minute";
+            notes.line(format!("the recording was not finished: {missing}"));
         }
         for table in Table::ALL.into_iter().filter(|table| is_read(*table)) {
             let rows = manifest.rows.get(table.as_str()).copied().unwrap_or(0);

@@ -106,10 +106,10 @@ impl Writer {
         mut options: WriterOptions,
     ) -> Result<Self, Error> {
         let space = Space::within(&mut options, &directory)?;
-        let manifest_bytes = manifest.write(&directory)?;
         for table in Table::ALL {
             directory.folder(table.as_str())?;
         }
+        let manifest_bytes = manifest.write_start(&directory)?;
         let (directory, closed) = (Arc::new(directory), Arc::default());
         Ok(Self {
             converter: Converter::start(&directory, &closed)?,
@@ -218,7 +218,7 @@ impl Writer {
         }
         let converted = self.converter.finish();
         let emptied = self.fill_empty_tables();
-        let described = manifest.write(&self.directory).map(drop);
+        let described = manifest.write_end(&self.directory);
         flushed.and(converted).and(emptied).and(described)
     }
 

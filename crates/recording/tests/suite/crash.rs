@@ -1,12 +1,13 @@
 //! A recorder that is killed at any moment: what it said it had written is there.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use model::Event;
-use recording::{Manifest, Recording, Writer, WriterOptions};
+use recording::{Manifest, Recording, Table, Writer, WriterOptions};
 
 use crate::samples::{numbered, off_cpu};
 
@@ -74,4 +75,22 @@ fn what_was_flushed_before_a_kill_is_there_without_gaps() {
         }
         assert!(losses > flushed && off_cpus > flushed, "{flushed} flushed, {losses} and {off_cpus} read");
     }
+}
+
+#[test]
+fn a_manifest_that_a_power_cut_left_empty_is_the_one_of_the_beginning() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, manifest) = (dir.path(), Manifest { started_ns: 7, ..Manifest::default() });
+    let mut writer = Writer::create(dir, &manifest, WriterOptions::default()).unwrap();
+    writer.write(&numbered(1)).unwrap();
+    writer.flush().unwrap();
+    writer.update(&Manifest { rows: writer.rows(), ..manifest.clone() }).unwrap();
+    assert_eq!(Recording::open(dir).unwrap().manifest().rows.len(), 1);
+    for left in ["", "\0\0\0\0", "{\"format\": \"brokersc"] {
+        fs::write(dir.join("manifest.json"), left).unwrap();
+        let recording = Recording::open(dir).unwrap();
+        assert_eq!((recording.manifest(), recording.events().count()), (&manifest, 1));
+    }
+    writer.finish(&manifest).unwrap();
+    assert_eq!(fs::read_dir(dir).unwrap().count(), Table::ALL.len() + 1, "nothing else is left");
 }
