@@ -109,6 +109,11 @@ impl Analyzer {
         }
     }
 
+    /// Takes the ports of a broker that was restarted with others.
+    pub fn set_ports(&mut self, ports: Vec<u16>) {
+        self.ports = ports;
+    }
+
     /// Counts packets that the kernel dropped before they could be read.
     pub fn count_kernel_drops(&mut self, packets: u64) {
         self.cx.counters.kernel_drops += packets;

@@ -109,6 +109,7 @@ impl Reasons {
                 | LossKind::ProbeMapFull
                 | LossKind::EventsDropped
                 | LossKind::SourceShed
+                | LossKind::SourceDown
         ) {
             return;
         }

@@ -181,5 +181,7 @@ named! {
         RequestsUncounted = "requests-uncounted",
         /// Seconds for which a source was off because watching had cost more than `--max-cost`.
         SourceShed = "source-shed",
+        /// Seconds for which a source saw nothing because what it watched by was gone.
+        SourceDown = "source-down",
     }
 }

@@ -268,7 +268,8 @@ impl Source for AlwaysOnSource {
         if let Some(mut session) = ended {
             self.overwritten = session.finish(feed);
         }
-        if let Some(BrokerProcess { pid, log_dirs }) = broker {
+        if let Some(BrokerProcess { pid, log_dirs, ports }) = broker {
+            self.options.ports = ports;
             let shared = (&self.threads, &self.handover);
             self.session = Some(BrokerSession::attach(pid, &log_dirs, &self.plan, &self.options, shared)?);
         }

@@ -7,17 +7,14 @@ mod policy;
 use std::sync::Arc;
 use std::time::Duration;
 
-use capture::live::{Live, LiveConfig};
 use model::{BrokerChange, BrokerState, Event};
 use probes::LoadedProbes;
 use probes::profile::Sampler;
 
 use crate::cpu_samples::CpuSampleSource;
-use crate::network;
-use crate::packets::PacketSource;
+use crate::packets::{Capture, PacketSource};
 use crate::source::{BrokerProcess, Feed, Pace, Running, Source, WatchSummary};
 use crate::supervisor::Attacher;
-use crate::watch::Packets;
 use policy::{Change, Policy};
 
 pub(crate) use handover::{Handover, Mode, Share};
@@ -41,12 +38,6 @@ pub(crate) struct EscalationSource {
     loaded: Option<LoadedProbes>,
     running: Option<FullSources>,
     trouble: Vec<String>,
-}
-
-/// What to capture, and how.
-pub(crate) struct Capture {
-    pub(crate) packets: Packets,
-    pub(crate) config: LiveConfig,
 }
 
 /// What runs during an escalation.
@@ -126,12 +117,12 @@ impl EscalationSource {
     }
 
     fn capture_packets(&mut self, broker: &BrokerProcess, feed: &Feed) -> Option<Running> {
-        let Capture { packets, config } = self.capture.as_ref()?;
+        let capture = self.capture.clone()?;
         // The always-on source waits for packets from before the first of them passes.
         self.handover.packets_read(crate::now().monotonic_ns);
-        let opened = Live::open(config).map_err(|error| error.to_string()).and_then(|live| {
-            let share = Share(Some((Mode::Full, Arc::clone(&self.handover))));
-            let source = PacketSource::of(live, packets, &broker.log_dirs, share);
+        let share = Share(Some((Mode::Full, Arc::clone(&self.handover))));
+        let source = PacketSource::open(capture, broker, share).map_err(|error| error.to_string());
+        let opened = source.and_then(|source| {
             Running::start(source, &feed.with_own_stop()).map_err(|error| error.to_string())
         });
         opened
@@ -200,18 +191,6 @@ impl Source for EscalationSource {
 
     const NAME: &'static str = "escalation";
     const PACE: Pace = Pace::Every(INTERVAL);
-
-    /// Goes where the broker's packets are, which takes a capability that is dropped then.
-    fn prepare(&mut self) {
-        let (Some(broker), true) = (&self.broker, self.capture.is_some()) else { return };
-        if network::shares_network(broker.pid) {
-            return;
-        }
-        if let Err(error) = network::enter(broker.pid) {
-            self.trouble.push(format!("no packets are captured while requests are slow: {error}"));
-            self.capture = None;
-        }
-    }
 
     fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Self::Error> {
         let (now_ns, slow) = (crate::now().monotonic_ns, self.handover.take_slow());

@@ -1,60 +1,178 @@
-//! Requests on the wire: reads the capture ring and puts requests onto the recording's clock. Decoding is `capture`'s
-//! business.
+//! Requests on the wire: reads the capture ring and puts requests onto the recording's clock. Follows the broker into other
+//! network namespaces and to other ports. Decoding is `capture`'s business.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use capture::live::Live;
+use capture::live::{Live, LiveConfig};
 use capture::{Analyzer, Counters, Packet};
 use model::clock::ClockPair;
 use model::{ClockOffset, Event, LossKind, Nanos, PartitionState, TlsTraffic, TopicId};
 use probes::Slice;
 
 use crate::escalation::Share;
+use crate::network::{self, CaptureOpener};
 use crate::queue::Batch;
-use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
-use crate::watch::Packets;
+use crate::source::{BrokerProcess, Feed, LossCount, Pace, Source, WatchSummary};
 
 /// About how long a source runs before it is first asked what it counted.
 const FIRST_COUNT: Nanos = Nanos::from_millis(1_000);
 /// The longest a full block of packets waits.
 const WAIT: Duration = Duration::from_millis(100);
+/// After so long it is known at the latest that the broker runs again ([`crate::supervisor`]), or that a capture has ended.
+const KNOWN_LATE: Nanos = Nanos::from_millis(1_000);
+
+/// How packets are captured, wherever the broker is.
+#[derive(Clone)]
+pub(crate) struct Capture {
+    pub(crate) interface: String,
+    pub(crate) message_id_header: Option<Vec<u8>>,
+    pub(crate) ring_bytes: usize,
+    pub(crate) opener: CaptureOpener,
+}
+
+impl Capture {
+    pub(crate) fn open(&self, broker: &BrokerProcess) -> Result<Live, capture::Error> {
+        let config = LiveConfig {
+            interface: self.interface.clone(),
+            ports: broker.ports.clone(),
+            ring_bytes: self.ring_bytes,
+            ..LiveConfig::default()
+        };
+        self.opener.open(broker.pid, &config)
+    }
+}
 
 /// Requests on the wire.
 pub(crate) struct PacketSource {
-    pub(crate) live: Live,
-    pub(crate) analyzer: Analyzer,
-    pub(crate) topics: TopicNames,
-    pub(crate) clock: PacketClock,
-    /// Packets that the kernel dropped, as far as the analyzer knows.
-    pub(crate) drops: u64,
+    capture: Capture,
+    /// None once it has ended, until it can be opened again.
+    live: Option<Live>,
+    place: Place,
+    /// Why there is no capture where the broker is.
+    outage: Option<capture::Error>,
+    /// Until when no packet of the broker can have passed unseen.
+    covered_until: Option<Nanos>,
+    analyzer: Analyzer,
+    topics: TopicNames,
+    clock: PacketClock,
+    /// Packets that the kernel dropped of this capture, as far as the analyzer knows.
+    drops: u64,
     /// When TLS was last counted.
-    pub(crate) tls_counted: Option<Nanos>,
-    pub(crate) share: Share,
+    tls_counted: Option<Nanos>,
+    share: Share,
+}
+
+/// Where a broker's packets pass.
+#[derive(PartialEq, Eq)]
+struct Place {
+    namespace: Option<PathBuf>,
+    ports: Vec<u16>,
+}
+
+impl Place {
+    fn of(broker: &BrokerProcess) -> Self {
+        Self { namespace: network::namespace(&broker.pid.to_string()), ports: broker.ports.clone() }
+    }
 }
 
 impl PacketSource {
-    /// One that reads a capture.
-    pub(crate) fn of(live: Live, packets: &Packets, log_dirs: &[PathBuf], share: Share) -> Self {
+    /// Begins to capture a broker's packets.
+    pub(crate) fn open(
+        capture: Capture,
+        broker: &BrokerProcess,
+        share: Share,
+    ) -> Result<Self, capture::Error> {
+        let live = Some(capture.open(broker)?);
         let analyzer = Analyzer::new(capture::Config {
-            ports: packets.ports.clone(),
-            message_id_header: packets.message_id_header.clone(),
-            topics: broker::topic_ids::scan(log_dirs),
+            ports: broker.ports.clone(),
+            message_id_header: capture.message_id_header.clone(),
+            topics: broker::topic_ids::scan(&broker.log_dirs),
             ..capture::Config::default()
         });
-        Self {
+        Ok(Self {
+            capture,
             live,
+            place: Place::of(broker),
+            outage: None,
+            covered_until: None,
             analyzer,
             topics: TopicNames::default(),
             clock: PacketClock::default(),
             drops: 0,
             tls_counted: None,
             share,
+        })
+    }
+
+    /// Hands over the packets there are. Rests after each [`Slice`], unless the ring fills up.
+    fn read(&mut self, feed: &Feed, timeout: Duration) -> Result<(), capture::Error> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        let mut batch = Batch::of(&feed.sender);
+        let mut turn = None;
+        let stopping = feed.is_stopped();
+        let began_ns = crate::now().monotonic_ns;
+        let read = live.next_packets(timeout, &mut |packet, is_filling| {
+            // When there are packets: the wall clock may have been stepped while this waited for them.
+            let begin = || (self.clock.at(feed.clock, crate::now()), Slice::new(Slice::SHORT));
+            let (clock, slice) = turn.get_or_insert_with(begin);
+            let packet = Packet { time_ns: clock.time_of(packet.time_ns).0, ..*packet };
+            self.analyzer.packet(&packet, &mut |request| {
+                let event = Event::Request(request);
+                if self.share.has(&event) {
+                    batch.push(event);
+                }
+            });
+            if slice.rest_if_over(|| is_filling || stopping) {
+                clock.near = crate::now();
+            }
+        });
+        batch.send();
+        self.share.packets_read(began_ns);
+        read.map(drop)
+    }
+
+    /// Captures where the broker is, if that is elsewhere by now or the capture has ended. What passed meanwhile is a loss.
+    fn follow(&mut self, broker: &BrokerProcess, feed: &Feed) {
+        let place = Place::of(broker);
+        // A process whose namespace cannot be read has ended.
+        if self.live.is_some() && (place == self.place || place.namespace.is_none()) {
+            self.cover(feed);
+            return;
         }
+        let opened = self.reopen(broker);
+        let why = match (&opened, &self.outage) {
+            (Err(error), _) | (Ok(_), Some(error)) => format!("no packets were captured: {error}"),
+            (Ok(_), None) => "the broker came back in another network, or with other ports".to_owned(),
+        };
+        let start = self.covered_until.unwrap_or_else(|| feed.now() - FIRST_COUNT);
+        self.covered_until = Some(feed.report_off(LossKind::SourceDown, start, &why));
+        // The last packets of the old one; why that ended is known.
+        let _ = self.read(feed, Duration::ZERO).and_then(|()| self.count_losses());
+        self.drops = 0;
+        match opened {
+            Ok(live) => {
+                self.analyzer.set_ports(place.ports.clone());
+                (self.live, self.place, self.outage) = (Some(live), place, None);
+            }
+            Err(error) => (self.live, self.outage) = (None, Some(error)),
+        }
+    }
+
+    fn reopen(&self, broker: &BrokerProcess) -> Result<Live, capture::Error> {
+        if self.live.is_none() {
+            // Tried each second, perhaps for days: a ring is made only where it can be used.
+            Capture { ring_bytes: 0, ..self.capture.clone() }.open(broker)?;
+        }
+        self.capture.open(broker)
+    }
+
+    /// Notes that no packet of the broker has passed unseen so far, but for what is known late.
+    fn cover(&mut self, feed: &Feed) {
+        self.covered_until = Some(feed.now() - KNOWN_LATE);
     }
 
     /// Delivers what passed as TLS since the last time.
@@ -83,31 +201,17 @@ impl Source for PacketSource {
     const NAME: &'static str = "packets";
     const PACE: Pace = Pace::Blocking(WAIT);
 
-    /// A block that is not full is read when it is old enough, also at the end. Rests after each [`Slice`], unless the ring
-    /// fills up.
+    fn is_up(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// A block that is not full is read when it is old enough, also at the end.
     fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), capture::Error> {
-        let mut batch = Batch::of(&feed.sender);
-        let mut turn = None;
-        let stopping = feed.stop.load(Ordering::Relaxed);
-        let began_ns = crate::now().monotonic_ns;
-        let read = self.live.next_packets(WAIT, &mut |packet, is_filling| {
-            // When there are packets: the wall clock may have been stepped while this waited for them.
-            let begin = || (self.clock.at(feed.clock, crate::now()), Slice::new(Slice::SHORT));
-            let (clock, slice) = turn.get_or_insert_with(begin);
-            let packet = Packet { time_ns: clock.time_of(packet.time_ns).0, ..*packet };
-            self.analyzer.packet(&packet, &mut |request| {
-                let event = Event::Request(request);
-                if self.share.has(&event) {
-                    batch.push(event);
-                }
-            });
-            if slice.rest_if_over(|| is_filling || stopping) {
-                clock.near = crate::now();
-            }
-        });
-        batch.send();
-        self.share.packets_read(began_ns);
-        read.map(drop)
+        if let Err(error) = self.read(feed, WAIT) {
+            self.cover(feed);
+            (self.live, self.outage) = (None, Some(error));
+        }
+        Ok(())
     }
 
     /// Learns topics that are new, and says what was TLS and how many replicas there are.
@@ -116,12 +220,16 @@ impl Source for PacketSource {
         self.tell_replicas(feed);
         if let Some(broker) = feed.current.get() {
             self.analyzer.learn_topics(self.topics.changes(&broker.log_dirs).into_iter().flatten());
+            self.follow(&broker, feed);
+        } else {
+            self.cover(feed);
         }
         Ok(false)
     }
 
     fn count_losses(&mut self) -> Result<(), capture::Error> {
-        let drops = self.live.drops()?;
+        let Some(live) = &mut self.live else { return Ok(()) };
+        let drops = live.drops()?;
         self.analyzer.count_kernel_drops(drops.saturating_sub(self.drops));
         self.drops = drops;
         Ok(())
@@ -150,7 +258,8 @@ impl Source for PacketSource {
 
     fn summarize(self, ended: Result<(), capture::Error>) -> WatchSummary {
         let counters: Counters = self.analyzer.counters();
-        WatchSummary { packets: Some(ended.map(|()| counters)), ..WatchSummary::default() }
+        let ended = ended.and(self.outage.map_or(Ok(counters), Err));
+        WatchSummary { packets: Some(ended), ..WatchSummary::default() }
     }
 }
 

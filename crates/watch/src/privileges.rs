@@ -34,6 +34,11 @@ pub(crate) fn keep_measuring_capability() -> rustix::io::Result<()> {
     keep_only(CapabilitySet::SYS_ADMIN)
 }
 
+/// Gives away all but what it takes to open a packet socket in another process's network namespace.
+pub(crate) fn keep_entering_capabilities() -> rustix::io::Result<()> {
+    keep_only(CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_PTRACE | CapabilitySet::NET_RAW)
+}
+
 fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     // Needs another capability, and matters no more where no program can gain any.

@@ -37,9 +37,6 @@ pub(crate) trait Source: Send + 'static {
     /// What is given up with the whole source where watching costs too much; none if it always runs.
     const PART: Option<Part> = None;
 
-    /// Does what takes a capability that this source drops then, in its own thread.
-    fn prepare(&mut self) {}
-
     /// Drops the capabilities that this source does not need. What cannot be dropped does no harm to the watch.
     fn drop_capabilities() {
         let _ = crate::privileges::drop_unneeded_capabilities();
@@ -140,13 +137,25 @@ impl Feed {
     pub(crate) fn now(&self) -> Nanos {
         self.clock.from_monotonic(crate::clock::monotonic_ns())
     }
+
+    /// Reports the time from `start` until now as one in which a source saw nothing, so that no verdict that can depend on it
+    /// is exact. Returns its end.
+    pub(crate) fn report_off(&self, kind: LossKind, start: Nanos, detail: &str) -> Nanos {
+        let end = self.now();
+        let seconds =
+            (end - start + Nanos::from_millis(500)).at_least_zero().0.unsigned_abs() / 1_000_000_000;
+        let count = seconds.max(1);
+        self.sender.send(Event::Loss(Loss { start, end, kind, count, detail: detail.into() }));
+        end
+    }
 }
 
-/// A broker's process and its log dirs, as this process sees them.
+/// A broker's process, its log dirs as this process sees them, and its ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BrokerProcess {
     pub(crate) pid: Pid,
     pub(crate) log_dirs: Vec<PathBuf>,
+    pub(crate) ports: Vec<u16>,
 }
 
 /// The broker's process of the moment; none while it does not run.
@@ -171,10 +180,9 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts a source.
-    pub(crate) fn start<S: Source>(mut source: S, feed: &Feed) -> std::io::Result<Self> {
+    pub(crate) fn start<S: Source>(source: S, feed: &Feed) -> std::io::Result<Self> {
         let (feed, stop) = (feed.clone(), Arc::clone(&feed.stop));
         let run = move || {
-            source.prepare();
             S::drop_capabilities();
             if S::SCHED_BATCH {
                 // One that may not do so does no harm either.
@@ -238,15 +246,12 @@ fn run<S: Source>(mut source: S, feed: &Feed) -> WatchSummary {
     summary
 }
 
-/// Reports each second without a source that was given up as a loss, so that no verdict that can depend on it is exact.
+/// Reports each second without a source that was given up.
 fn report_shed(source: &str, mut start: Nanos, feed: &Feed) {
     let detail = format!("the source {source} is off: {}", feed.costs.why_shed());
     while !feed.is_stopped() {
         std::thread::park_timeout(CHECK_INTERVAL);
-        let end = feed.now();
-        let kind = LossKind::SourceShed;
-        feed.sender.send(Event::Loss(Loss { start, end, kind, count: 1, detail: detail.as_str().into() }));
-        start = end;
+        start = feed.report_off(LossKind::SourceShed, start, &detail);
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Supervisor {
     pub(crate) identity: Identity,
     /// Log dirs that the user named, in place of the broker's own.
     pub(crate) named_dirs: Option<Vec<PathBuf>>,
+    /// Ports that the user named, likewise.
+    pub(crate) named_ports: Option<Vec<u16>>,
     pub(crate) attacher: Attacher,
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -71,8 +73,11 @@ impl Supervisor {
     fn find(&mut self, trouble: &mut Vec<String>) -> Option<(Process, BrokerProcess, Option<Running>)> {
         let found = self.identity.find()?;
         let process = Process::of(found.pid);
+        let ports = self.named_ports.clone().unwrap_or_else(|| found.ports());
         let log_dirs = self.named_dirs.clone().unwrap_or(found.log_dirs);
-        let broker = BrokerProcess { pid: found.pid, log_dirs };
+        let broker = BrokerProcess { pid: found.pid, log_dirs, ports };
+        // Before the probes are loaded, which takes seconds: others follow it meanwhile.
+        self.attacher.feed.current.set(Some(broker.clone()));
         let probes = self.attacher.attach(&broker).unwrap_or_else(|error| {
             let pid = broker.pid;
             trouble.push(format!("no probes on broker {pid}, which replaced it: {error}"));

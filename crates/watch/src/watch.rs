@@ -7,7 +7,6 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use broker::metadata_log::MetadataLog;
-use capture::live::LiveConfig;
 use model::clock::ClockPair;
 use model::{ClockOffset, Event, Pid};
 use probes::jvm::JvmOptions;
@@ -17,13 +16,13 @@ use probes::{Facts, Plan};
 use crate::always_on::{self, AlwaysOnSource};
 use crate::cost::{CostSource, Costs, Part};
 use crate::cpu_samples::CpuSampleSource;
-use crate::escalation::{Capture, EscalationSource, Handover, Mode, Share};
+use crate::escalation::{EscalationSource, Handover, Mode, Share};
 use crate::host::HostSource;
 use crate::jvm::{Jfr, JvmSource};
 use crate::jvm_probes::{self, JvmProbeSource};
 use crate::memory::Memory;
-use crate::network;
-use crate::packets::PacketSource;
+use crate::network::{self, CaptureOpener};
+use crate::packets::{Capture, PacketSource};
 use crate::partitions::PartitionSource;
 use crate::pause_merger::PauseMerger;
 use crate::plan::{Outcome, Purpose, calls_outcome, jvm_purpose, purpose, recorder_outcome};
@@ -61,6 +60,10 @@ pub struct Options {
     pub log_dirs: Vec<PathBuf>,
     /// Log dirs to take instead of the broker's own for the names of files.
     pub named_dirs: Option<Vec<PathBuf>>,
+    /// Its ports.
+    pub ports: Vec<u16>,
+    /// Ports to take instead of the broker's own.
+    pub named_ports: Option<Vec<u16>>,
     /// What to capture; none leaves the wire out.
     pub packets: Option<Packets>,
     /// Watch so that it can stay on: requests and appends as the kernel records them, and of the probes those on rare events.
@@ -87,8 +90,6 @@ pub struct Options {
 pub struct AlwaysOn {
     /// A request that takes as long or longer; only around such requests are records read.
     pub threshold: Duration,
-    /// The broker's ports.
-    pub ports: Vec<u16>,
 }
 
 /// What to capture.
@@ -96,8 +97,6 @@ pub struct AlwaysOn {
 pub struct Packets {
     /// A network interface, or `any`.
     pub interface: String,
-    /// The broker's ports.
-    pub ports: Vec<u16>,
     /// The record header to report as message id.
     pub message_id_header: Option<Vec<u8>>,
 }
@@ -105,17 +104,25 @@ pub struct Packets {
 impl Options {
     /// The process, to begin with.
     fn process(&self) -> BrokerProcess {
-        BrokerProcess { pid: self.pid, log_dirs: self.named_log_dirs().to_vec() }
+        BrokerProcess {
+            pid: self.pid,
+            log_dirs: self.named_log_dirs().to_vec(),
+            ports: self.ports().to_vec(),
+        }
     }
 
     /// How packets are captured.
-    fn capture_config(&self, packets: &Packets) -> LiveConfig {
-        LiveConfig {
+    fn capture(&self, packets: &Packets) -> Capture {
+        Capture {
             interface: packets.interface.clone(),
-            ports: packets.ports.clone(),
+            message_id_header: packets.message_id_header.clone(),
             ring_bytes: self.memory.capture_ring_bytes,
-            ..LiveConfig::default()
+            opener: CaptureOpener::of(self.pid),
         }
+    }
+
+    fn ports(&self) -> &[u16] {
+        self.named_ports.as_ref().unwrap_or(&self.ports)
     }
 
     /// The log dirs by which files are named.
@@ -340,7 +347,8 @@ impl Watch {
         let identity = Identity::of(options.node_id, &options.log_dirs);
         let stop = Arc::<AtomicBool>::default();
         let named_dirs = options.named_dirs.clone();
-        let supervisor = Supervisor { identity, named_dirs, attacher, stop: Arc::clone(&stop) };
+        let named_ports = options.named_ports.clone();
+        let supervisor = Supervisor { identity, named_dirs, named_ports, attacher, stop: Arc::clone(&stop) };
         match Running::spawn(supervisor::THREAD, stop, move || supervisor.run(broker, probes)) {
             Ok(running) => self.supervisor = Some(running),
             Err(error) => {
@@ -404,11 +412,11 @@ impl Watch {
 
     fn start_packets(&mut self, options: &Options) {
         let Some(packets) = &options.packets else { return };
-        let live = match network::open(options.pid, &options.capture_config(packets)) {
-            Ok(live) => live,
+        let source = PacketSource::open(options.capture(packets), &options.process(), Share::default());
+        let source = match source {
+            Ok(source) => source,
             Err(error) => return self.missing(REQUESTS, &error),
         };
-        let source = PacketSource::of(live, packets, options.named_log_dirs(), Share::default());
         self.has_packets = self.run(REQUESTS, source);
         if self.has_packets {
             let whose = if network::shares_network(options.pid) { "" } else { " of the broker's network" };
@@ -417,9 +425,9 @@ impl Watch {
     }
 
     fn start_always_on(&mut self, options: &Options, always_on: &AlwaysOn, handover: &Arc<Handover>) {
-        let AlwaysOn { threshold, ports } = always_on;
         let (log_dirs, shared) = (options.named_log_dirs(), (&self.threads, handover));
-        let source = AlwaysOnSource::attach(options.pid, log_dirs, ports, *threshold, shared);
+        let source =
+            AlwaysOnSource::attach(options.pid, log_dirs, options.ports(), always_on.threshold, shared);
         let source = match source {
             Ok(source) => source,
             Err(error) => return self.missing(REQUESTS, &error),
@@ -469,10 +477,10 @@ impl Watch {
 
     /// What to capture while requests are slow, if that is possible.
     fn try_capture(&mut self, options: &Options, packets: &Packets) -> Option<Capture> {
-        let config = options.capture_config(packets);
-        let smallest = LiveConfig { ring_bytes: 0, ..config.clone() };
-        match network::open(options.pid, &smallest) {
-            Ok(_) => Some(Capture { packets: packets.clone(), config }),
+        let capture = options.capture(packets);
+        let smallest = Capture { ring_bytes: 0, ..capture.clone() };
+        match smallest.open(&options.process()) {
+            Ok(_) => Some(capture),
             Err(error) => {
                 self.missing(ESCALATION, &error);
                 None

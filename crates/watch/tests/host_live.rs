@@ -40,6 +40,8 @@ fn a_devices_figures_are_those_of_its_load() {
         node_id: None,
         log_dirs: vec![volume.directory().to_owned()],
         named_dirs: None,
+        ports: Vec::new(),
+        named_ports: None,
         packets: None,
         always_on: None,
         max_cost: None,

@@ -1,18 +1,25 @@
-//! The interfaces of a process in a network namespace without a sysfs that shows it. Needs root and
+//! A process in another network namespace, and a broker that moves to a new one. Needs root and
 //! `BROKERSCOPE_LIVE_TESTS=1`; without the variable it says loudly that it did not run, and with it anything that is missing is a failure.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use broker::Broker;
 use lab::Site;
-use lab::net::Network;
-use watch::read_host_facts;
+use lab::net::{Network, Place};
+use model::{Event, Loss, LossKind, Nanos};
+use watch::{Jfr, Memory, Options, Packets, Watch, read_host_facts};
 
 const MTU_BYTES: u32 = 1_380;
+/// On a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Ends with the test, however that ends.
 struct Guest(Child);
@@ -24,10 +31,17 @@ impl Drop for Guest {
     }
 }
 
+fn is_enabled() -> bool {
+    let is_enabled = std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_some_and(|value| value == "1");
+    if !is_enabled {
+        eprintln!("NOT RUN: needs root and BROKERSCOPE_LIVE_TESTS=1");
+    }
+    is_enabled
+}
+
 #[test]
 fn interfaces_are_those_of_the_broker_s_namespace_and_not_of_the_sysfs_it_sees() {
-    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
-        eprintln!("NOT RUN: needs root and BROKERSCOPE_LIVE_TESTS=1");
+    if !is_enabled() {
         return;
     }
     let site = Site::claim().unwrap();
@@ -45,4 +59,118 @@ fn interfaces_are_those_of_the_broker_s_namespace_and_not_of_the_sysfs_it_sees()
     let found = read_host_facts(pid, &Err("this test has no broker".into())).interfaces.unwrap();
     let told: Vec<_> = found.iter().map(|one| (&*one.name, one.mtu_bytes)).collect();
     assert_eq!(told, [("uplink", MTU_BYTES)]);
+}
+
+/// A process that is a broker by its command line and serves nothing.
+fn stand_in(site: &Path, place: &Place, port: u16) -> Guest {
+    let properties = site.join(format!("{port}.properties"));
+    let log_dirs = site.join("data");
+    fs::create_dir_all(&log_dirs).unwrap();
+    let text = format!("node.id=1\nlog.dirs={}\nlisteners=PLAINTEXT://:{port}\n", log_dirs.display());
+    fs::write(&properties, text).unwrap();
+    let mut command = place.command("bash");
+    command.args([
+        "-c",
+        "exec -a java bash -c 'while :; do read -t 60 <> <(:); done' kafka.Kafka \"$1\"",
+        "bash",
+    ]);
+    let guest = Guest(command.arg(&properties).stdin(Stdio::null()).spawn().unwrap());
+    let end = Instant::now() + PATIENCE;
+    while Broker::of_pid(guest.0.id()).is_err() {
+        assert!(Instant::now() < end, "no broker");
+        sleep(Duration::from_millis(1));
+    }
+    guest
+}
+
+/// One `ApiVersions` request of version 0 and its answer, in a network.
+fn exchange(place: &Place, port: u16) {
+    let request = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff];
+    let answer = [0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    let talk = || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        let client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        for (mut from, mut to, bytes) in [(&client, &server, request), (&server, &client, answer)] {
+            from.write_all(&bytes).unwrap();
+            to.read_exact(&mut bytes.clone()).unwrap();
+        }
+    };
+    place.within(talk).unwrap();
+}
+
+/// Exchanges until one is seen; the losses until then of packets that were not captured.
+fn losses_until_seen(watch: &Watch, place: &Place, port: u16) -> Vec<Loss> {
+    let (mut losses, end) = (Vec::new(), Instant::now() + PATIENCE);
+    while Instant::now() < end {
+        exchange(place, port);
+        while let Some(event) = watch.next(Duration::from_millis(50)) {
+            match event {
+                Event::Request(request) if request.broker.port() == port => return losses,
+                Event::Loss(loss) if loss.kind == LossKind::SourceDown => losses.push(loss),
+                _ => {}
+            }
+        }
+    }
+    panic!("no request on port {port} was seen; losses: {losses:?}");
+}
+
+fn now(watch: &Watch) -> Nanos {
+    watch.clock().0.from_monotonic(watch::now().monotonic_ns)
+}
+
+/// Whether these lie around a time, without gaps of more than a second.
+fn cover(losses: &[Loss], (start, end): (Nanos, Nanos)) -> bool {
+    losses.first().is_some_and(|first| first.start <= start)
+        && losses.last().is_some_and(|last| last.end >= end)
+        && losses.windows(2).all(|two| two[1].start - two[0].end < Nanos::from_millis(1_000))
+}
+
+#[test]
+fn a_broker_is_captured_in_its_next_namespace_and_when_its_interface_is_back() {
+    if !is_enabled() {
+        return;
+    }
+    let site = Site::claim().unwrap();
+    let network = Network::make(site.path(), 2).unwrap();
+    let (first, second) = (network.host(1).unwrap(), network.host(2).unwrap());
+    let guest = stand_in(site.path(), &first, 19_092);
+    let pid = guest.0.id();
+    let watch = Watch::start(&Options {
+        pid,
+        node_id: Some(1),
+        log_dirs: vec![site.path().join("data")],
+        named_dirs: None,
+        ports: vec![19_092],
+        named_ports: None,
+        packets: Some(Packets { interface: "lo".to_owned(), message_id_header: None }),
+        always_on: None,
+        kernel: false,
+        host: false,
+        jvm: false,
+        jfr: Jfr::Never,
+        memory: Memory::default(),
+        max_cost: None,
+    });
+    assert!(losses_until_seen(&watch, &first, 19_092).is_empty());
+
+    let down = now(&watch);
+    let ip = |state| first.command("ip").args(["link", "set", "dev", "lo", state]).status().unwrap();
+    assert!(ip("down").success());
+    sleep(Duration::from_millis(2_500));
+    assert!(ip("up").success());
+    let up = now(&watch);
+    let losses = losses_until_seen(&watch, &first, 19_092);
+    assert!(cover(&losses, (down, up)), "{down:?} to {up:?}: {losses:?}");
+    assert!(losses[0].detail.contains("Network is down"), "{losses:?}");
+
+    drop(guest);
+    let _guest = stand_in(site.path(), &second, 19_093);
+    let began = now(&watch);
+    let losses = losses_until_seen(&watch, &second, 19_093);
+    assert!(cover(&losses, (began, began)), "{began:?}: {losses:?}");
+    let took = losses.last().unwrap().end - began;
+    println!("captured again {took:?} after the broker was there");
+    assert!(took < Nanos::from_millis(4_000), "captured again after {took:?}");
+    assert!(watch.stop(&mut drop).packets.unwrap().is_ok());
 }

@@ -80,15 +80,12 @@ pub fn broker(pid: Option<Pid>) -> Result<Broker, Error> {
 /// # Errors
 /// Nothing at all can be seen of it.
 pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Error> {
-    let ports = if options.ports.is_empty() { broker.ports() } else { options.ports.clone() };
     let interface = options.interface.as_ref();
-    let always_on = options.always_on.map(|threshold| AlwaysOn {
-        threshold: Duration::from_nanos(threshold.0.unsigned_abs()),
-        ports: ports.clone(),
-    });
+    let always_on = options
+        .always_on
+        .map(|threshold| AlwaysOn { threshold: Duration::from_nanos(threshold.0.unsigned_abs()) });
     let packets = interface.map(|interface| Packets {
         interface: interface.clone(),
-        ports,
         message_id_header: options.message_id.clone().map(String::into_bytes),
     });
     let mut watch = Watch::start(&watch::Options {
@@ -96,6 +93,8 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         node_id: broker.node_id,
         log_dirs: broker.log_dirs.clone(),
         named_dirs: (!options.log_dirs.is_empty()).then(|| options.log_dirs.clone()),
+        ports: broker.ports(),
+        named_ports: (!options.ports.is_empty()).then(|| options.ports.clone()),
         host: interface.is_some(),
         packets,
         always_on,

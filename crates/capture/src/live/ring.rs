@@ -56,7 +56,11 @@ impl Ring {
         let ring = Self { interface: interface.to_owned(), socket, memory, blocks };
         // Only now do packets come in: none before the filter and the ring were in place.
         bind(&ring.socket, index).map_err(step("binding to the interface"))?;
-        Ok(ring)
+        // To bind to an interface that is down succeeds, and its error is reported next (`packet_do_bind`).
+        match ring.socket_error() {
+            error if error.raw_os_error() == Some(0) => Ok(ring),
+            error => Err(step("binding to the interface")(error)),
+        }
     }
 
     /// A block's bytes, if the kernel has handed it over.

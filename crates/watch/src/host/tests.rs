@@ -139,7 +139,7 @@ fn fixture_device(fixture: &Fixture) -> (u32, u32) {
 }
 
 fn broker(fixture: &Fixture) -> BrokerProcess {
-    BrokerProcess { pid: 7, log_dirs: vec![fixture.path("")] }
+    BrokerProcess { pid: 7, log_dirs: vec![fixture.path("")], ports: Vec::new() }
 }
 
 /// Two readings, two seconds apart.
