@@ -8,6 +8,7 @@ use model::{Event, Nanos};
 
 use crate::catalog::{APIS, Metric};
 use crate::format::Format;
+use crate::histogram::seconds;
 use crate::label;
 use crate::metrics::{BrokerInfo, Classifiers, Metrics};
 use crate::otlp::Otlp;
@@ -16,8 +17,19 @@ use crate::registry::Registry;
 /// Purposes of a plan that are exported: there are some thirty.
 const MAX_PURPOSES: usize = 128;
 
+/// How what serves a purpose of the plan is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceHealth {
+    /// As the plan calls it.
+    pub purpose: String,
+    /// Why nothing is seen for it; none while something may be.
+    pub down: Option<String>,
+    /// The time of the newest event of its source.
+    pub last_event: Option<Nanos>,
+}
+
 /// A reading of the own process. What could not be read is absent.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessUsage {
     /// User and system time, seconds.
     pub cpu_seconds: Option<f64>,
@@ -39,6 +51,8 @@ pub struct ProcessUsage {
     pub cost_of_process: Option<f64>,
     /// The share above which sources are given up.
     pub max_cost: Option<f64>,
+    /// How its sources are, but for those that were given up.
+    pub sources: Vec<SourceHealth>,
 }
 
 impl ProcessUsage {
@@ -61,6 +75,12 @@ impl ProcessUsage {
         for (part, value) in [("programs", self.cost_of_programs), ("process", self.cost_of_process)] {
             if let Some(value) = value {
                 registry.set(Metric::Cost, &[part], value);
+            }
+        }
+        for SourceHealth { purpose, down, last_event } in &self.sources {
+            registry.set(Metric::SourceUp, &[purpose], f64::from(u8::from(down.is_none())));
+            if let Some(at) = last_event {
+                registry.set(Metric::SourceLastEvent, &[purpose], seconds(*at));
             }
         }
     }

@@ -34,7 +34,7 @@ mod tests;
 mod threads;
 mod topics;
 
-pub use exporter::{Exporter, ProcessUsage};
+pub use exporter::{Exporter, ProcessUsage, SourceHealth};
 pub use format::Format;
 pub use metrics::{BrokerInfo, Classifiers, LogDir};
 pub use server::{Error, Server};

@@ -79,10 +79,16 @@ impl MetricsService {
         match request.path.as_str() {
             "/metrics" => self.metrics(Format::accepted(&request.accept)),
             "/healthz" => Self::say(&self.health()),
-            "/readyz" => Self::say(&lock(&self.ready)),
+            "/readyz" => Self::say(&self.readiness()),
             "/" => Answer::say(OK, INDEX),
             _ => Answer::say(NOT_FOUND, INDEX),
         }
+    }
+
+    fn readiness(&self) -> Health {
+        lock(&self.ready).clone()?;
+        let down = (self.own)().sources.into_iter().find_map(|source| Some((source.purpose, source.down?)));
+        down.map_or(Ok(()), |(purpose, why)| Err(format!("{purpose} is not seen: {why}")))
     }
 
     fn say(health: &Health) -> Answer {

@@ -180,9 +180,9 @@ fn announce(broker: &BrokerProcess, state: BrokerState, feed: &Feed) {
 }
 
 impl FullSources {
-    /// Whether one of them could not go on.
-    fn has_ended(&self) -> bool {
-        [&self.packets, &self.probes, &self.samples].into_iter().flatten().any(Running::has_ended)
+    /// Whether one of them cannot go on.
+    fn is_down(&self) -> bool {
+        [&self.packets, &self.probes, &self.samples].into_iter().flatten().any(Running::is_down)
     }
 }
 
@@ -195,7 +195,7 @@ impl Source for EscalationSource {
     fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Self::Error> {
         let (now_ns, slow) = (crate::now().monotonic_ns, self.handover.take_slow());
         let mut change = self.policy.step(now_ns, slow);
-        if self.running.as_ref().is_some_and(FullSources::has_ended) {
+        if self.running.as_ref().is_some_and(FullSources::is_down) {
             change = Some(self.policy.end(now_ns));
         }
         match change {

@@ -117,6 +117,11 @@ impl Source for JvmSource {
         Ok(())
     }
 
+    fn why_down(&self) -> Option<String> {
+        let is_down = self.session.is_none();
+        is_down.then(|| format!("JVM {}: {}", self.pid, self.trouble.last().map_or("no answer", |why| why)))
+    }
+
     fn losses(&self) -> Vec<LossCount> {
         vec![(LossKind::EventsDropped, "a part of what the JVM recorded could not be read", self.damaged)]
     }

@@ -46,6 +46,10 @@ impl Source for JvmProbeSource {
         self.probes.is_some()
     }
 
+    fn why_down(&self) -> Option<String> {
+        (!self.is_up()).then(|| format!("no probes are on JVM {}", self.pid))
+    }
+
     fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), Infallible> {
         let Self { probes: Some(probes), threads, pauses, .. } = self else { return Ok(()) };
         let mut events = Vec::new();

@@ -205,6 +205,10 @@ impl Source for PacketSource {
         self.live.is_some()
     }
 
+    fn why_down(&self) -> Option<String> {
+        self.outage.as_ref().map(ToString::to_string)
+    }
+
     /// A block that is not full is read when it is old enough, also at the end.
     fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), capture::Error> {
         if let Err(error) = self.read(feed, WAIT) {

@@ -7,7 +7,7 @@
 //! its memory is still in the processor's cache and can be used for the next one.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,9 +54,16 @@ struct Fill {
 pub(crate) struct Sender {
     batches: mpsc::Sender<Vec<Event>>,
     fill: Arc<Fill>,
+    /// The time of the newest event, losses aside, of the source that this is of.
+    newest_ns: Arc<AtomicI64>,
 }
 
 impl Sender {
+    /// The same end, which notes the time of the newest event there.
+    pub(crate) fn noting(&self, newest_ns: Arc<AtomicI64>) -> Self {
+        Self { newest_ns, ..self.clone() }
+    }
+
     /// Hands one event over: for what comes seldom.
     pub(crate) fn send(&self, event: Event) {
         self.send_all(vec![event]);
@@ -64,6 +71,9 @@ impl Sender {
 
     /// Hands events over, and counts as dropped those that there is no room for or nobody reads any more.
     pub(crate) fn send_all(&self, events: Vec<Event>) {
+        if let Some(event) = events.last().filter(|event| !matches!(event, Event::Loss(_))) {
+            self.newest_ns.fetch_max(event.time().0, Ordering::Relaxed);
+        }
         match &mut *lock(&self.fill.taker) {
             Some(taker) => self.fill.hand_over(&mut **taker, events),
             None => self.enqueue(events),
@@ -247,7 +257,8 @@ pub(crate) fn queue(capacity: usize) -> (Sender, Queue) {
         is_taken: AtomicBool::new(false),
     });
     let ready = RefCell::new((Vec::new().into_iter(), 0));
-    (Sender { batches, fill: Arc::clone(&fill) }, Queue { batches: receiver, fill, ready })
+    let sender = Sender { batches, fill: Arc::clone(&fill), newest_ns: Arc::default() };
+    (sender, Queue { batches: receiver, fill, ready })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What every source of a watch is: a thread that delivers events, follows the broker to its process of the moment and counts
 //! what it loses. One loop runs them all.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,15 +12,17 @@ use capture::Counters;
 use model::{ClockOffset, Event, Loss, LossKind, Nanos, Pid};
 
 use crate::cost::{Costs, Part};
+use crate::health::{Sources, Status};
 use crate::queue::{Sender, lock};
 
 /// How often a source looks whether the broker is still the same process, and what it has lost.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const PANICKED: &str = "its thread panicked";
 
 /// A source of events.
 pub(crate) trait Source: Send + 'static {
     /// What keeps it from running to the end.
-    type Error;
+    type Error: std::fmt::Display;
 
     /// Its thread's name.
     const NAME: &'static str;
@@ -48,6 +51,11 @@ pub(crate) trait Source: Send + 'static {
     /// Whether it can be polled now.
     fn is_up(&self) -> bool {
         true
+    }
+
+    /// Why it sees nothing although it runs; none while it may.
+    fn why_down(&self) -> Option<String> {
+        None
     }
 
     /// Delivers what is there; one that blocks waits for more that long.
@@ -121,9 +129,19 @@ pub(crate) struct Feed {
     pub(crate) current: CurrentBroker,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) costs: Costs,
+    pub(crate) sources: Sources,
+    /// Of the source that this is for.
+    pub(crate) status: Status,
 }
 
 impl Feed {
+    /// For a source of that name, which begins.
+    fn of_source(&self, name: &'static str) -> Self {
+        let status = self.sources.status(name);
+        status.set_down(None);
+        Self { sender: self.sender.noting(Arc::clone(&status.newest_ns)), status, ..self.clone() }
+    }
+
     /// For a source that ends before the others.
     pub(crate) fn with_own_stop(&self) -> Self {
         Self { stop: Arc::default(), ..self.clone() }
@@ -176,35 +194,51 @@ impl CurrentBroker {
 pub(crate) struct Running {
     thread: JoinHandle<WatchSummary>,
     stop: Arc<AtomicBool>,
+    status: Status,
 }
 
 impl Running {
     /// Starts a source.
     pub(crate) fn start<S: Source>(source: S, feed: &Feed) -> std::io::Result<Self> {
-        let (feed, stop) = (feed.clone(), Arc::clone(&feed.stop));
-        let run = move || {
+        Self::spawn_as(S::NAME, feed, move |feed| {
             S::drop_capabilities();
             if S::SCHED_BATCH {
                 // One that may not do so does no harm either.
                 let _ = probes::set_sched_batch();
             }
-            run(source, &feed)
-        };
-        Ok(Self { thread: thread(S::NAME).spawn(run)?, stop })
+            run(source, feed)
+        })
     }
 
-    /// Starts something else that ends when its flag is set.
+    /// Starts something else that ends when the feed's flag is set.
     pub(crate) fn spawn(
-        name: &str,
-        stop: Arc<AtomicBool>,
+        name: &'static str,
+        feed: &Feed,
         run: impl FnOnce() -> WatchSummary + Send + 'static,
     ) -> std::io::Result<Self> {
-        let run = move || {
+        Self::spawn_as(name, feed, move |_| {
             let _ = crate::privileges::drop_unneeded_capabilities();
             let _ = probes::set_sched_batch();
             run()
+        })
+    }
+
+    /// One that panics is a loss until its flag is set, and ends with that panic then.
+    fn spawn_as(
+        name: &'static str,
+        feed: &Feed,
+        run: impl FnOnce(&Feed) -> WatchSummary + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let feed = feed.of_source(name);
+        let (stop, status) = (Arc::clone(&feed.stop), feed.status.clone());
+        let run = move || {
+            catch_unwind(AssertUnwindSafe(|| run(&feed))).unwrap_or_else(|panic| {
+                feed.status.set_down(Some(PANICKED.to_owned()));
+                report_off(name, LossKind::SourceDown, PANICKED, feed.now(), &feed);
+                resume_unwind(panic)
+            })
         };
-        Ok(Self { thread: thread(name).spawn(run)?, stop })
+        Ok(Self { thread: thread(name).spawn(run)?, stop, status })
     }
 
     /// Tells it to stop.
@@ -215,6 +249,11 @@ impl Running {
 
     pub(crate) fn has_ended(&self) -> bool {
         self.thread.is_finished()
+    }
+
+    /// Whether it sees nothing, for now or for ever.
+    pub(crate) fn is_down(&self) -> bool {
+        self.status.down().is_some() || self.has_ended()
     }
 
     /// Waits until it has ended.
@@ -238,20 +277,24 @@ fn run<S: Source>(mut source: S, feed: &Feed) -> WatchSummary {
     source.start(feed);
     let ended = poll_until_stopped(&mut source, feed);
     let ended_at = feed.now();
+    let failure = ended.as_ref().err().map(ToString::to_string);
+    feed.status.set_down(failure.clone());
     // To take programs off takes seconds.
     let summary = source.summarize(ended);
-    if S::PART.is_some_and(|part| feed.costs.is_shed(part)) {
-        report_shed(S::NAME, ended_at, feed);
+    if let Some(why) = failure {
+        report_off(S::NAME, LossKind::SourceDown, &why, ended_at, feed);
+    } else if S::PART.is_some_and(|part| feed.costs.is_shed(part)) {
+        report_off(S::NAME, LossKind::SourceShed, &feed.costs.why_shed(), ended_at, feed);
     }
     summary
 }
 
-/// Reports each second without a source that was given up.
-fn report_shed(source: &str, mut start: Nanos, feed: &Feed) {
-    let detail = format!("the source {source} is off: {}", feed.costs.why_shed());
+/// Reports each second without a source that has ended.
+fn report_off(source: &str, kind: LossKind, why: &str, mut start: Nanos, feed: &Feed) {
+    let detail = format!("the source {source} is off: {why}");
     while !feed.is_stopped() {
         std::thread::park_timeout(CHECK_INTERVAL);
-        start = feed.report_off(LossKind::SourceShed, start, &detail);
+        start = feed.report_off(kind, start, &detail);
     }
 }
 
@@ -288,6 +331,7 @@ fn poll_until_stopped<S: Source>(source: &mut S, feed: &Feed) -> Result<(), S::E
             if !stopping && source.check(feed)? {
                 losses.reported.clear();
             }
+            feed.status.set_down(source.why_down());
         }
         if stopping {
             return Ok(());
@@ -320,9 +364,13 @@ impl Losses {
 mod tests {
     use std::convert::Infallible;
 
-    use super::{Arc, Costs, Duration, Feed, Instant, LossCount, Pace, Part, Running, Source, WatchSummary};
-    use crate::queue::queue;
-    use model::{ClockOffset, Event, LossKind};
+    use super::{
+        Arc, Costs, Duration, Feed, Instant, LossCount, Nanos, Pace, Part, Running, Source, Sources, Status,
+        WatchSummary,
+    };
+    use crate::health::Health;
+    use crate::queue::{Queue, queue};
+    use model::{ClockOffset, Event, Loss, LossKind};
 
     /// Loses one more each time that it is polled, and knows it when it is asked to count.
     #[derive(Default)]
@@ -364,24 +412,83 @@ mod tests {
         }
     }
 
+    fn feed() -> (Feed, Queue) {
+        let (sender, queue) = queue(16);
+        let feed = Feed {
+            sender,
+            clock: ClockOffset::from_ns(0),
+            current: super::CurrentBroker::default(),
+            stop: Arc::default(),
+            costs: Costs::default(),
+            sources: Sources::default(),
+            status: Status::default(),
+        };
+        (feed, queue)
+    }
+
+    fn next_loss(queue: &Queue, kind: LossKind) -> Loss {
+        let end = Instant::now() + Duration::from_secs(20);
+        let mut events = std::iter::from_fn(|| queue.next(end - Instant::now()).ok().flatten());
+        let loss = events.find_map(|event| match event {
+            Event::Loss(loss) if loss.kind == kind => Some(loss),
+            _ => None,
+        });
+        loss.unwrap()
+    }
+
+    /// Delivers once and ends then.
+    struct Short {
+        panics: bool,
+        sent: bool,
+    }
+
+    impl Source for Short {
+        type Error = &'static str;
+        const NAME: &'static str = "short";
+        const PACE: Pace = Pace::Every(Duration::from_millis(1));
+
+        fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), &'static str> {
+            if std::mem::replace(&mut self.sent, true) {
+                assert!(!self.panics, "as it was asked to");
+                return Err("refused");
+            }
+            let (at, state) = (Nanos(7), model::BrokerState::Watched);
+            feed.sender.send(model::BrokerChange { at, pid: 1, state }.into());
+            Ok(())
+        }
+
+        fn summarize(self, _: Result<(), &'static str>) -> WatchSummary {
+            WatchSummary::default()
+        }
+    }
+
+    #[test]
+    fn a_source_that_ends_is_down_and_a_loss_until_the_watch_ends() {
+        for (panics, why) in [(false, "refused"), (true, "its thread panicked")] {
+            let (feed, queue) = feed();
+            feed.sources.serve(Short::NAME, &["requests"]);
+            let up = Health { purpose: "requests".to_owned(), down: None, last_event: None };
+            assert_eq!(feed.sources.health(), std::slice::from_ref(&up));
+            let running = Running::start(Short { panics, sent: false }, &feed).unwrap();
+            let loss = next_loss(&queue, LossKind::SourceDown);
+            assert_eq!(&*loss.detail, format!("the source short is off: {why}"));
+            let (down, last_event) = (Some(why.to_owned()), Some(Nanos(7)));
+            assert_eq!(feed.sources.health(), [Health { down, last_event, ..up }]);
+            assert!(running.is_down() && !running.has_ended());
+            running.stop();
+            let trouble = running.join().trouble;
+            assert_eq!(trouble.iter().any(|why| why.contains("panicked")), panics, "{trouble:?}");
+        }
+    }
+
     #[test]
     fn a_source_that_is_given_up_is_a_loss_until_the_watch_ends() {
-        let (sender, queue) = queue(16);
-        let (clock, current, stop) =
-            (ClockOffset::from_ns(0), super::CurrentBroker::default(), Arc::default());
-        let feed = Feed { sender, clock, current, stop, costs: Costs::default() };
+        let (feed, queue) = feed();
         let running = Running::start(Leaky::default(), &feed).unwrap();
         feed.costs.offer(Part::Host, &["leaks"]);
         feed.costs.shed_next("it costs too much".to_owned());
         running.thread.thread().unpark();
-        let end = Instant::now() + Duration::from_secs(20);
-        let loss = std::iter::from_fn(|| queue.next(end - Instant::now()).ok().flatten()).find_map(|event| {
-            match event {
-                Event::Loss(loss) if loss.kind == LossKind::SourceShed => Some(loss),
-                _ => None,
-            }
-        });
-        let loss = loss.unwrap();
+        let loss = next_loss(&queue, LossKind::SourceShed);
         assert_eq!((loss.count, &*loss.detail), (1, "the source leaky is off: it costs too much"));
         assert!(loss.end > loss.start);
         running.stop();
@@ -390,15 +497,7 @@ mod tests {
 
     #[test]
     fn a_source_that_is_told_to_stop_delivers_the_rest_and_its_losses() {
-        let (sender, queue) = queue(16);
-        let clock = ClockOffset::from_ns(0);
-        let feed = Feed {
-            sender,
-            clock,
-            current: super::CurrentBroker::default(),
-            stop: Arc::default(),
-            costs: Costs::default(),
-        };
+        let (feed, queue) = feed();
         let running = Running::start(Leaky::default(), &feed).unwrap();
         running.stop();
         assert_eq!(running.join().trouble, ["Ok(())"]);

@@ -14,7 +14,7 @@ use probes::{LoadedProbes, Plan, Probes, Target};
 use crate::escalation::Share;
 use crate::kernel::{KernelSource, Names};
 use crate::process::Process;
-use crate::source::{BrokerProcess, Feed, Running, WatchSummary};
+use crate::source::{BrokerProcess, Feed, Running, Source as _, WatchSummary};
 use crate::thread_names::ThreadNames;
 
 /// How often to look whether the broker still runs, or runs again.
@@ -80,7 +80,9 @@ impl Supervisor {
         self.attacher.feed.current.set(Some(broker.clone()));
         let probes = self.attacher.attach(&broker).unwrap_or_else(|error| {
             let pid = broker.pid;
-            trouble.push(format!("no probes on broker {pid}, which replaced it: {error}"));
+            let why = format!("no probes on broker {pid}, which replaced it: {error}");
+            self.attacher.feed.sources.status(KernelSource::NAME).set_down(Some(why.clone()));
+            trouble.push(why);
             None
         });
         self.announce(&broker, BrokerState::Watched);

@@ -2,7 +2,6 @@
 //! why: a watch with one source is still a watch.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -17,9 +16,11 @@ use crate::always_on::{self, AlwaysOnSource};
 use crate::cost::{CostSource, Costs, Part};
 use crate::cpu_samples::CpuSampleSource;
 use crate::escalation::{EscalationSource, Handover, Mode, Share};
+use crate::health::{Sources, Status};
 use crate::host::HostSource;
 use crate::jvm::{Jfr, JvmSource};
 use crate::jvm_probes::{self, JvmProbeSource};
+use crate::kernel::KernelSource;
 use crate::memory::Memory;
 use crate::network::{self, CaptureOpener};
 use crate::packets::{Capture, PacketSource};
@@ -164,6 +165,8 @@ impl Watch {
                 current: CurrentBroker::default(),
                 stop: Arc::default(),
                 costs: Costs::default(),
+                sources: Sources::default(),
+                status: Status::default(),
             },
             started,
             plan: Vec::new(),
@@ -184,6 +187,7 @@ impl Watch {
             watch.active(HOST, "/proc, /sys, cgroup files, once a second".to_owned());
             watch.active(ACCEPT_QUEUE, "/proc/PID/net/netstat, once a second".to_owned());
             watch.feed.costs.offer(Part::Host, &[HOST, ACCEPT_QUEUE]);
+            watch.feed.sources.serve(HostSource::NAME, &[HOST, ACCEPT_QUEUE]);
         }
         watch.start_partitions(options);
         match &options.always_on {
@@ -206,6 +210,11 @@ impl Watch {
     /// What it costs, and what was given up for that.
     pub fn costs(&self) -> Costs {
         self.feed.costs.clone()
+    }
+
+    /// Whether what the plan has is still seen.
+    pub fn sources(&self) -> Sources {
+        self.feed.sources.clone()
     }
 
     /// What is seen and what is not.
@@ -285,13 +294,17 @@ impl Watch {
             trouble: Vec::new(),
             damaged: 0,
         };
-        if !self.run(THREAD_NAMES, source) {
+        if !self.spawn(THREAD_NAMES, source) {
             return;
         }
         let why = match answer.recv_timeout(JVM_TIMEOUT) {
             Ok(Ok(answer)) => {
                 self.jvm_version = Some(answer.version);
                 self.active(THREAD_NAMES, "the JVM's attach protocol, Thread.print".to_owned());
+                let mut purposes = vec![THREAD_NAMES];
+                purposes.extend(answer.records.is_ok().then_some(LOCK_WAITS));
+                purposes.extend(matches!(answer.calls, Some(Ok(()))).then_some(HANDLER_CALLS));
+                self.feed.sources.serve(JvmSource::NAME, &purposes);
                 if options.jfr != Jfr::Never {
                     self.add(LOCK_WAITS, recorder_outcome(answer.records));
                 }
@@ -339,17 +352,19 @@ impl Watch {
         if let (Some(plan), Some(_)) = (&attacher.plan, &probes) {
             self.plan.extend(plan.hooks.iter().map(purpose));
             self.probed.extend(plan.used().map(|hook| hook.purpose.as_str().to_owned()));
+            self.feed.sources.serve(KernelSource::NAME, &self.probed);
             self.sees_files = true;
             if let Some(why) = crate::io_uring::warning(options.pid) {
                 self.add(IO_URING, Outcome::Missing(why));
             }
         }
         let identity = Identity::of(options.node_id, &options.log_dirs);
-        let stop = Arc::<AtomicBool>::default();
+        let feed = self.feed.with_own_stop();
         let named_dirs = options.named_dirs.clone();
         let named_ports = options.named_ports.clone();
-        let supervisor = Supervisor { identity, named_dirs, named_ports, attacher, stop: Arc::clone(&stop) };
-        match Running::spawn(supervisor::THREAD, stop, move || supervisor.run(broker, probes)) {
+        let supervisor =
+            Supervisor { identity, named_dirs, named_ports, attacher, stop: Arc::clone(&feed.stop) };
+        match Running::spawn(supervisor::THREAD, &feed, move || supervisor.run(broker, probes)) {
             Ok(running) => self.supervisor = Some(running),
             Err(error) => {
                 self.sees_files = false;
@@ -385,7 +400,10 @@ impl Watch {
         self.plan.extend(purposes);
         let Ok(probes) = probes else { return };
         let (threads, pauses) = (self.threads.reader(), self.pauses.clone());
-        self.run(JVM, JvmProbeSource { options, threads, pauses, pid, probes: Some(probes), tries: 0 });
+        let purposes: Vec<_> = plan.used().map(|hook| hook.purpose.as_str()).collect();
+        if self.spawn(JVM, JvmProbeSource { options, threads, pauses, pid, probes: Some(probes), tries: 0 }) {
+            self.feed.sources.serve(JvmProbeSource::NAME, &purposes);
+        }
     }
 
     /// Also says that something is not seen, and why.
@@ -437,6 +455,8 @@ impl Watch {
         self.has_packets = self.run(REQUESTS, source);
         if self.has_packets {
             self.plan.retain(|purpose| seen.iter().all(|seen| seen.purpose != purpose.purpose));
+            let purposes: Vec<_> = seen.iter().map(|seen| &seen.purpose).collect();
+            self.feed.sources.serve(AlwaysOnSource::NAME, &purposes);
             self.plan.extend(seen);
             let waits = [probes::Purpose::OffCpu, probes::Purpose::KernelStacks].map(probes::Purpose::as_str);
             self.feed.costs.offer(Part::Waits, &waits);
@@ -450,6 +470,8 @@ impl Watch {
         }
         let share = Share(Some((Mode::Full, Arc::clone(handover))));
         let mut attacher = self.attacher(options, Plan::choose, share);
+        // What ends with an escalation is no source of the watch.
+        attacher.feed.sources = Sources::default();
         let loaded = attacher.load(&options.process());
         let loaded = loaded.unwrap_or_else(|error| {
             self.missing(ESCALATION, &error);
@@ -472,6 +494,7 @@ impl Watch {
             Ok(running) => self.escalation = Some(running),
             Err(error) => return self.missing(ESCALATION, &error),
         }
+        self.feed.sources.serve(EscalationSource::NAME, &[ESCALATION]);
         self.active(ESCALATION, format!("while requests are slow: {}", means.join(", ")));
     }
 
@@ -488,8 +511,16 @@ impl Watch {
         }
     }
 
-    /// Runs a source; whether it does.
+    /// Runs a source that serves a purpose; whether it does.
     fn run<S: Source>(&mut self, purpose: &str, source: S) -> bool {
+        self.spawn(purpose, source) && {
+            self.feed.sources.serve(S::NAME, &[purpose]);
+            true
+        }
+    }
+
+    /// Runs a source; whether it does.
+    fn spawn<S: Source>(&mut self, purpose: &str, source: S) -> bool {
         match Running::start(source, &self.feed) {
             Ok(running) => {
                 self.sources.push(running);

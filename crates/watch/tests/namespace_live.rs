@@ -158,6 +158,8 @@ fn a_broker_is_captured_in_its_next_namespace_and_when_its_interface_is_back() {
     let ip = |state| first.command("ip").args(["link", "set", "dev", "lo", state]).status().unwrap();
     assert!(ip("down").success());
     sleep(Duration::from_millis(2_500));
+    let requests = watch.sources().health().into_iter().find(|health| health.purpose == "requests").unwrap();
+    assert!(requests.down.is_some_and(|why| why.contains("Network is down")));
     assert!(ip("up").success());
     let up = now(&watch);
     let losses = losses_until_seen(&watch, &first, 19_092);

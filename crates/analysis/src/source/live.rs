@@ -192,6 +192,8 @@ pub struct Live {
     options: LiveOptions,
     /// What watching costs.
     pub costs: watch::Costs,
+    /// Whether what the plan has is still seen.
+    pub sources: watch::Sources,
     /// Purposes that were given up and are in the plan as such.
     shed: usize,
     sees_files: bool,
@@ -227,6 +229,7 @@ impl Live {
         Ok(Self {
             plan: plan::of_watch(watch.plan()),
             costs: watch.costs(),
+            sources: watch.sources(),
             shed: 0,
             sees_files: watch.sees_files(),
             state: State::Watching(Box::new(watch)),

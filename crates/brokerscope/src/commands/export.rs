@@ -33,7 +33,7 @@ const EVENT_BYTES: u64 = 400;
 #[derive(Debug, Args)]
 #[command(after_help = "Needs root, except with --from. /metrics answers as Prometheus' text,
 OpenMetrics or protobuf; /healthz says whether it runs, /readyz whether it
-watches a broker.
+watches a broker, by all sources that it began with.
 
 Examples:
   brokerscope export
@@ -205,7 +205,8 @@ fn serve(
 mod live {
     use analysis::source::{self, Live, LiveOptions, Pause};
     use analysis::{EventSource as _, Step, Stop};
-    use watch::{Costs, Slice};
+    use export::SourceHealth;
+    use watch::{Costs, Health, Slice, Sources};
 
     use super::{
         Export, Exporter, MetricsService, ProcessUsage, Server, StdDuration, finish_traces, replay, serve,
@@ -253,7 +254,12 @@ mod live {
         let own = if measuring.is_some() { own.with_programs() } else { own };
         let (costs, mut shed) = (live.costs.clone(), 0);
         let max_cost = Some(max_cost).filter(|max| max.is_finite());
-        let usage = move || ProcessUsage { max_cost, ..with_cost(own.usage(), &costs) };
+        let sources = live.sources.clone();
+        let usage = move || ProcessUsage {
+            max_cost,
+            sources: health(&sources, &costs),
+            ..with_cost(own.usage(), &costs)
+        };
         let service = serve(server, exporter, usage)?;
         let pid = live.broker.pid;
         tracing::info!("exporting metrics of broker {pid}{}", args.service.length.until());
@@ -284,6 +290,16 @@ mod live {
         finish_traces(&service);
         live.gaps(args.service.scope.slow.slower_than).notes.iter().for_each(|note| tracing::warn!("{note}"));
         Ok(())
+    }
+
+    /// How all is that was not given up.
+    fn health(sources: &Sources, costs: &Costs) -> Vec<SourceHealth> {
+        let shed = costs.shed_after(0);
+        let is_wanted = |one: &Health| shed.iter().all(|shed| shed.purpose != one.purpose);
+        let wanted = sources.health().into_iter().filter(is_wanted);
+        wanted
+            .map(|Health { purpose, down, last_event }| SourceHealth { purpose, down, last_event })
+            .collect()
     }
 
     fn with_cost(usage: ProcessUsage, costs: &Costs) -> ProcessUsage {

@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::broker::{asked, produce};
 use super::{Scrape, about, exporter, exporter_of};
-use crate::{BrokerInfo, Exporter, MetricsService, ProcessUsage, Server};
+use crate::{BrokerInfo, Exporter, MetricsService, ProcessUsage, Server, SourceHealth};
 
 /// Longer than any answer takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -22,7 +22,13 @@ fn serve() -> (SocketAddr, Arc<MetricsService>) {
 }
 
 fn serve_exporter(exporter: Exporter) -> (SocketAddr, Arc<MetricsService>) {
-    let own = || ProcessUsage { resident_bytes: Some(7), ..ProcessUsage::default() };
+    serve_with(exporter, || ProcessUsage { resident_bytes: Some(7), ..ProcessUsage::default() })
+}
+
+fn serve_with(
+    exporter: Exporter,
+    own: impl Fn() -> ProcessUsage + Send + Sync + 'static,
+) -> (SocketAddr, Arc<MetricsService>) {
     let site = Arc::new(MetricsService::new(exporter, Box::new(own)));
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let (address, shared) = (server.address, Arc::clone(&site));
@@ -79,6 +85,26 @@ fn health_and_readiness_are_told() {
     assert!(get(address, "/readyz", "").0.starts_with("HTTP/1.1 200 "));
     assert!(get(address, "/", "").1.contains("/metrics"));
     assert!(get(address, "/etc/passwd", "").0.starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn a_source_that_is_down_is_said_by_readiness_and_metrics() {
+    let source = |purpose: &str, down: Option<&str>| SourceHealth {
+        purpose: purpose.to_owned(),
+        down: down.map(str::to_owned),
+        last_event: Some(super::ms(1_500)),
+    };
+    let sources = vec![source("requests", None), source("file-writes", Some("its thread panicked"))];
+    let own = ProcessUsage { sources, ..ProcessUsage::default() };
+    let (address, site) = serve_with(exporter(), move || own.clone());
+    site.set_ready(Ok(()));
+    let (head, body) = get(address, "/readyz", "");
+    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+    assert_eq!(body, "file-writes is not seen: its thread panicked\n");
+    let told = Scrape::of(&get(address, "/metrics", "text/plain").1);
+    assert_eq!(told.of_series("source_up{purpose=\"requests\"}"), 1.0);
+    assert_eq!(told.of_series("source_up{purpose=\"file-writes\"}"), 0.0);
+    assert_eq!(told.of_series("source_last_event_timestamp_seconds{purpose=\"requests\"}"), 1.5);
 }
 
 #[test]
