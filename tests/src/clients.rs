@@ -53,6 +53,7 @@ pub const NEWEST: [&str; 9] = [
 const NEWEST_JAVA: Jars = Jars {
     name: "Kafka's newest Java client",
     directory: "newest-java-client",
+    jar: "kafka-clients-4.4.0.jar",
     pom: include_str!("../clients/newest-java.xml"),
     arguments: &[],
     size: "about 20 MB",

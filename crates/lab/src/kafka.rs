@@ -18,9 +18,8 @@ pub const OLD_VERSION: &str = "3.9.1";
 const OLDEST_JAVA: u32 = 17;
 const POM: &str = include_str!("../kafka/pom.xml");
 const TIER_POM: &str = include_str!("../kafka/tier.xml");
-/// SHA-256 of the jar that `TIER_POM` names, of the versions that experiments run.
-const TIER_JARS: [(&str, &str); 1] =
-    [(DEFAULT_VERSION, "4e082beea53b5a0ccd0864a53034d45abdb6f617481e3118a576cd4d65f1ea94")];
+/// Every jar that experiments, tests and benches are pinned to, as `sha256sum *.jar` prints it.
+const PINNED: &str = include_str!("../kafka/jars.sha256");
 
 /// One version of Kafka, ready to run.
 #[derive(Clone, Debug)]
@@ -57,6 +56,7 @@ impl Kafka {
         let jars = Jars {
             name: &format!("Kafka {version}"),
             directory: &format!("kafka-{version}"),
+            jar: &format!("kafka-clients-{version}.jar"),
             pom: POM,
             arguments: &[format!("-Dkafka.version={version}")],
             size: "about 60 MB",
@@ -84,25 +84,21 @@ impl Kafka {
 /// cache.
 ///
 /// # Errors
-/// As [`Kafka::prepare`]; [`Error::Unusable`] where it is another jar than was pinned.
+/// As [`Kafka::prepare`]; [`Error::Unusable`] where none is pinned.
 pub(crate) fn tier_jar(version: &str) -> Result<PathBuf> {
-    let pinned = TIER_JARS.iter().find(|(known, _)| *known == version).map(|(_, hash)| hash);
-    let pinned = pinned
-        .ok_or_else(|| Error::Unusable(format!("no jar of tiered storage is pinned for Kafka {version}")))?;
+    let jar = format!("kafka-storage-{version}-test.jar");
+    if !is_pinned(&jar) {
+        return Err(Error::Unusable(format!("no jar of tiered storage is pinned for Kafka {version}")));
+    }
     let jars = Jars {
         name: &format!("Kafka's storage tests {version}"),
         directory: &format!("kafka-tier-{version}"),
+        jar: &jar,
         pom: TIER_POM,
         arguments: &[format!("-Dkafka.version={version}")],
         size: "about 1 MB",
     };
-    let jar = jars.prepare()?.join(format!("kafka-storage-{version}-test.jar"));
-    let sum = process::output(Command::new("sha256sum").arg(&jar))?;
-    if sum.starts_with(pinned) {
-        Ok(jar)
-    } else {
-        Err(Error::Unusable(format!("not the jar that was pinned: {sum}")))
-    }
+    Ok(jars.prepare()?.join(&jar))
 }
 
 fn java_version(java: &Path) -> Result<u32> {
@@ -133,6 +129,8 @@ pub struct Jars<'a> {
     pub name: &'a str,
     /// What its directory in the cache begins with.
     pub directory: &'a str,
+    /// The jar that the others are there for. If it is pinned, all of them are.
+    pub jar: &'a str,
     /// What Maven is to fetch.
     pub pom: &'a str,
     /// Further arguments for Maven.
@@ -152,7 +150,7 @@ impl Jars<'_> {
     }
 
     /// Into a site, from where it is renamed when complete: a killed download is never taken for jars, and is
-    /// swept away like any experiment. A jar that is not what its checksum says fails it.
+    /// swept away like any experiment. A jar that is not what its checksum says, or what was pinned, fails it.
     fn fetch(&self, jars: &Path) -> Result<()> {
         let started = Instant::now();
         let Self { name, size, .. } = self;
@@ -171,6 +169,7 @@ impl Jars<'_> {
             .current_dir(site.path())
             .env(MARK, site.path());
         process::output(&mut command)?;
+        self.check_pinned(&fetched)?;
         match fs::rename(&fetched, jars) {
             Err(_) if jars.is_dir() => {} // Another lab was quicker.
             renamed => renamed.map_err(Error::io("move the jars to", jars))?,
@@ -178,6 +177,26 @@ impl Jars<'_> {
         took(started, &format!("{name} is in the cache"));
         Ok(())
     }
+
+    /// Compares all files of a directory with what was pinned.
+    fn check_pinned(&self, directory: &Path) -> Result<()> {
+        if !is_pinned(self.jar) {
+            say(&format!("{} is not pinned by SHA-256: only Maven's checksums were compared", self.name));
+            return Ok(());
+        }
+        let paths = files::list(directory)?;
+        let names = paths.iter().filter_map(|path| path.file_name());
+        let sums = process::output(Command::new("sha256sum").arg("--").args(names).current_dir(directory))?;
+        match sums.lines().find(|sum| !PINNED.lines().any(|pinned| pinned == *sum)) {
+            Some(sum) => Err(Error::Unusable(format!("{} has a jar that is not pinned: {sum}", self.name))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether the SHA-256 of a jar is known.
+fn is_pinned(jar: &str) -> bool {
+    PINNED.lines().any(|line| line.split_once("  ").is_some_and(|(_, name)| name == jar))
 }
 
 /// Named after what is fetched: jars that another `pom.xml` chose are not these.
@@ -201,6 +220,36 @@ mod tests {
         ] {
             assert_eq!(parse_java_version(said), version, "{said}");
         }
+    }
+
+    #[test]
+    fn a_jar_that_is_not_what_was_pinned_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let check = |jar| {
+            let jars = Jars { name: "Kafka", directory: "", jar, pom: "", arguments: &[], size: "" };
+            jars.check_pinned(directory.path()).map_err(|error| error.to_string())
+        };
+        fs::write(directory.path().join("kafka-clients-4.1.0.jar"), "another").unwrap();
+        let refused = check("kafka-clients-4.1.0.jar").unwrap_err();
+        assert!(
+            refused.starts_with("Kafka has a jar that is not pinned: ")
+                && refused.contains("  kafka-clients-4.1.0.jar"),
+            "{refused}"
+        );
+        assert_eq!(check("kafka-clients-0.jar"), Ok(()), "nothing is known of this version");
+    }
+
+    #[test]
+    fn versions_that_tests_run_are_pinned() {
+        for version in [DEFAULT_VERSION, OLD_VERSION, "3.6.2"] {
+            assert!(is_pinned(&format!("kafka-clients-{version}.jar")), "{version}");
+        }
+        assert!(is_pinned(&format!("kafka-storage-{DEFAULT_VERSION}-test.jar")));
+        assert!(
+            PINNED
+                .lines()
+                .all(|line| line.len() > 66 && line[..64].bytes().all(|byte| byte.is_ascii_hexdigit()))
+        );
     }
 
     #[test]
