@@ -26,6 +26,7 @@
 #                target/tune-advice
 #   make fleet   mysterious disk reads on one broker of nine, with real brokers: fleet, files, logs and advise must name
 #                what was injected (root; 3 minutes, 4 GB of memory; target/fleet keeps it)
+#   make supply-chain   licences, sources and bans of all packages (deny.toml); not in `make test`, because its tool takes minutes to build
 #   make deb     the Debian package of the release binary, with man pages, completions and the book as Markdown (target/debian)
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
 #   make page    the page of `report`: built, compared with the one in the repository, and tried in Chromium; `make web`
@@ -58,7 +59,7 @@ endif
 KERNELS ?= 6.1 6.12
 VMTEST_SHORT := matrix always_on sockets profile jvm
 
-.PHONY: accuracy attack docs manual deb quick test-long live-long demo faults faults-always-on faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
+.PHONY: accuracy attack docs manual deb quick test-long live-long demo faults faults-always-on faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture sbom supply-chain web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -177,12 +178,15 @@ doc:
 # the dependencies, and builds those and all above them once more.
 OF_WORKSPACE = $(CARGO) test --workspace
 
+# Of tools that run for seconds.
+UNOPTIMISED := CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0
+
 # The book's builder, once: a debug build is made in half the time of an optimised one, and builds the book in a second.
 MDBOOK_VERSION := 0.4.52
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 $(MDBOOK):
 	@echo "docs: builds mdbook $(MDBOOK_VERSION) once, from crates.io: about a minute"
-	CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install mdbook --version =$(MDBOOK_VERSION) --locked --quiet \
+	$(UNOPTIMISED) $(CARGO) install mdbook --version =$(MDBOOK_VERSION) --locked --quiet \
 		--debug --no-default-features --features search --root target/tools/mdbook-$(MDBOOK_VERSION)
 
 docs: setup-docs $(MDBOOK) manual
@@ -204,7 +208,30 @@ $(CARGO_DEB):
 	$(CARGO) install cargo-deb --version =$(CARGO_DEB_VERSION) --locked --quiet --no-default-features \
 		--root target/tools/cargo-deb-$(CARGO_DEB_VERSION)
 
-deb: setup-deb $(CARGO_DEB)
+# What the program is built of, as CycloneDX: the builder of this list, once.
+CARGO_SBOM_VERSION := 0.10.0
+CARGO_SBOM := target/tools/cargo-sbom-$(CARGO_SBOM_VERSION)/bin/cargo-sbom
+$(CARGO_SBOM):
+	@echo "sbom: builds cargo-sbom $(CARGO_SBOM_VERSION) once, from crates.io"
+	$(UNOPTIMISED) $(CARGO) install cargo-sbom --version =$(CARGO_SBOM_VERSION) --locked --quiet --debug \
+		--root target/tools/cargo-sbom-$(CARGO_SBOM_VERSION)
+
+sbom: $(CARGO_SBOM)
+	mkdir -p target/sbom
+	$(CARGO_SBOM) sbom --cargo-package brokerscope --output-format cyclone_dx_json_1_6 >target/sbom/brokerscope.cdx.json
+
+# Advisories need RustSec's database from GitHub: `cargo-deny check advisories`, by the same program.
+CARGO_DENY_VERSION := 0.18.3
+CARGO_DENY := target/tools/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
+$(CARGO_DENY):
+	@echo "supply-chain: builds cargo-deny $(CARGO_DENY_VERSION) once, from crates.io: some minutes"
+	$(UNOPTIMISED) $(CARGO) install cargo-deny --version =$(CARGO_DENY_VERSION) --locked --quiet --debug \
+		--root target/tools/cargo-deny-$(CARGO_DENY_VERSION)
+
+supply-chain: $(CARGO_DENY)
+	$(CARGO_DENY) check licenses bans sources
+
+deb: setup-deb $(CARGO_DEB) sbom
 	$(CARGO) build --release -p brokerscope
 	$(CARGO) run --quiet --release -p brokerscope --example manual -- target/manual
 	$(CARGO_DEB) -p brokerscope --no-build

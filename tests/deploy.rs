@@ -79,7 +79,7 @@ fn package(directory: &Path, version: &str) -> PathBuf {
         .arg("-o")
         .arg(target.join("release/brokerscope"))
         .arg(brokerscope::binary().unwrap()));
-    run(Command::new("make").arg("manual").current_dir(root()).env("CARGO", env!("CARGO")));
+    run(Command::new("make").args(["manual", "sbom"]).current_dir(root()).env("CARGO", env!("CARGO")));
     let package = directory.join(format!("brokerscope_{version}.deb"));
     let mut command = Command::new(cargo_deb());
     command.current_dir(root()).env("CARGO_TARGET_DIR", &target);
@@ -152,6 +152,7 @@ fn installs(image: &Image, package: &Path) {
         "zsh/vendor-completions/_brokerscope",
         "fish/vendor_completions.d/brokerscope.fish",
         "doc/brokerscope/docs/how-to/service.md",
+        "doc/brokerscope/brokerscope.cdx.json",
     ] {
         assert!(
             contents.contains(&format!("/usr/share/{file}")),

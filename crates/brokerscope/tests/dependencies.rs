@@ -119,6 +119,32 @@ fn dependencies_point_one_way() {
     }
 }
 
+/// docs/design/dependencies.md says of each what it may do; that it has a build script is what cargo knows.
+#[test]
+fn every_direct_dependency_is_reviewed() {
+    let metadata = metadata(&["--filter-platform", "x86_64-unknown-linux-gnu"]);
+    let packages = metadata["packages"].as_array().expect("packages");
+    let ours = packages.iter().filter(|package| package["source"].is_null());
+    let asked = ours.filter_map(|package| package["dependencies"].as_array()).flatten();
+    let asked = asked.filter(|dependency| dependency["path"].is_null());
+    let asked: BTreeSet<&str> = asked.filter_map(|dependency| dependency["name"].as_str()).collect();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/design/dependencies.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let (_, review) = page.split_once("## Direct dependencies").expect("the review");
+    let mut reviewed = BTreeSet::new();
+    for row in review.lines().filter(|line| line.starts_with("| `")) {
+        let names: Vec<&str> =
+            row.split('|').nth(1).into_iter().flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+        let built = packages.iter().filter(|package| names.iter().any(|name| package["name"] == *name));
+        let mut targets = built.clone().filter_map(|package| package["targets"].as_array()).flatten();
+        let has_script = targets.any(|target| target["kind"][0] == "custom-build");
+        // A package that no default feature asks for is not here.
+        assert!(row.contains("build script") == has_script || built.count() == 0, "build script: {row}");
+        reviewed.extend(names);
+    }
+    assert_eq!(reviewed, asked);
+}
+
 /// The least that a package asks for, as `1.85` or `1.85.0`.
 fn rust_version(package: &serde_json::Value) -> Option<(u32, u32)> {
     let mut numbers = package["rust_version"].as_str()?.split('.').map_while(|number| number.parse().ok());
