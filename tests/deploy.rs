@@ -33,14 +33,75 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
+fn deployed(file: &str) -> String {
+    fs::read_to_string(root().join("deploy").join(file)).unwrap()
+}
+
 fn unit() -> String {
-    fs::read_to_string(root().join("deploy/systemd/brokerscope.service")).unwrap()
+    deployed("systemd/brokerscope.service")
+}
+
+fn daemon_set() -> String {
+    deployed("kubernetes/daemonset.yaml")
 }
 
 /// The words of every line of a unit that sets this.
 fn setting(unit: &str, name: &str) -> Vec<String> {
     let lines = unit.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+/// The fields of a pod, of its container and of what that may do.
+fn fields_of_pod(manifest: &str) -> Vec<&str> {
+    let (_, pod) = manifest.split_once("\n    spec:\n").unwrap();
+    let mut of_container = "";
+    let mut fields = Vec::new();
+    for line in pod.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        let Some((field, _)) = line.trim_start().split_once(':') else { continue };
+        let depth = line.len() - line.trim_start().len();
+        if depth == 10 {
+            of_container = field;
+        }
+        if matches!(depth, 6 | 10) || (depth == 12 && of_container == "securityContext") {
+            fields.push(field);
+        }
+    }
+    fields
+}
+
+#[test]
+fn every_option_of_unit_and_daemon_set_is_explained() {
+    let (readme, unit, daemon_set) = (deployed("README.md"), unit(), daemon_set());
+    let (_, tables) = readme.split_once("## Options of the unit").unwrap();
+    let cells = tables.lines().filter(|line| line.starts_with("| `")).filter_map(|row| row.split('|').nth(1));
+    let explained: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let names: BTreeSet<&str> =
+        explained.iter().filter_map(|option| option.split(['=', ':']).next()).collect();
+    let lines = unit.lines().filter(|line| !line.starts_with('#'));
+    let options: Vec<&str> = lines.filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    let fields = fields_of_pod(&daemon_set);
+    assert!(options.len() > 40 && fields.len() > 15, "{options:?} {fields:?}");
+    for option in options.iter().chain(&fields) {
+        assert!(names.contains(option), "deploy/README.md does not explain {option}");
+    }
+    for option in explained {
+        let is_there = unit.contains(&format!("\n{option}")) || daemon_set.contains(option);
+        assert!(is_there, "deploy/README.md explains {option}, which is not there");
+    }
+}
+
+#[test]
+fn the_network_policy_is_of_the_daemon_sets_pods_and_their_port() {
+    let (policy, daemon_set) = (deployed("kubernetes/networkpolicy.yaml"), daemon_set());
+    let value =
+        |text: &str, before| text.split_once(before).unwrap().1.lines().next().unwrap().trim().to_owned();
+    for (of_policy, of_pods) in [
+        ("\n  namespace:", "\n  namespace:"),
+        ("\n  podSelector:\n    matchLabels:\n", "\n  template:\n    metadata:\n      labels:\n"),
+        (" port:", " containerPort:"),
+    ] {
+        assert_eq!(value(&policy, of_policy), value(&daemon_set, of_pods), "{of_policy}");
+    }
 }
 
 /// Runs a command to its end.
@@ -255,7 +316,7 @@ fn unit_and_daemon_set_give_what_watching_takes() {
 
 /// The capabilities that the `DaemonSet` adds.
 fn of_daemon_set() -> Vec<String> {
-    let manifest = fs::read_to_string(root().join("deploy/kubernetes/daemonset.yaml")).unwrap();
+    let manifest = daemon_set();
     let (_, after) = manifest.split_once("              add:\n").unwrap();
     let items = after.lines().map_while(|line| line.trim().strip_prefix("- "));
     let names: Vec<String> =

@@ -17,7 +17,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use pages::{documents, project};
+use pages::{documents, files, project};
 
 /// A page is this text; `BLESS=1` makes it so.
 fn hold(page: &str, text: &str) {
@@ -32,6 +32,20 @@ fn hold(page: &str, text: &str) {
 /// Every document with its text.
 fn pages() -> Vec<(PathBuf, String)> {
     documents().into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn tests_that_the_page_on_security_names_are_there() {
+    let page = fs::read_to_string(project("SECURITY.md")).unwrap();
+    let (_, threats) = page.split_once("## Threats").unwrap();
+    let shown_by =
+        threats.lines().filter(|line| line.starts_with("| ")).filter_map(|row| row.split('|').nth(4));
+    let names: Vec<&str> = shown_by.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    assert!(names.len() > 20, "{names:?}");
+    let sources = ["crates", "fuzz", "tests"].map(|directory| files(directory, "rs")).concat();
+    let sources: String = sources.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let missing: Vec<_> = names.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 /// What a command prints in the project's directory.
