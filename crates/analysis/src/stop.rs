@@ -1,5 +1,5 @@
 //! When to stop: the user's Ctrl-C, a SIGTERM, or the time that was asked for. A second Ctrl-C, once the first was heeded,
-//! ends the process at once.
+//! ends the process at once. So does the first, if nobody asks for it in time: who waits for a file or a pipe cannot.
 
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
@@ -16,6 +16,8 @@ use crate::Error;
 /// The shell's exit status for a process that SIGINT ended.
 pub const INTERRUPTED: i32 = 130;
 const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
+/// How long a signal waits to be seen.
+const SEEN_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Whether the command itself looks after signals.
 static CAUGHT: AtomicBool = AtomicBool::new(false);
@@ -31,6 +33,8 @@ pub fn is_caught() -> bool {
 pub struct Stop {
     /// Set by a signal.
     flag: Arc<AtomicBool>,
+    /// Set once somebody has seen that it is time.
+    seen: Arc<AtomicBool>,
     /// Set once it was seen: from then on a signal ends the process. `timeout` sends its signal twice at once, to the
     /// process and to its group, and what was found is to be shown all the same.
     heeded: Arc<AtomicBool>,
@@ -52,7 +56,15 @@ impl Stop {
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
                 .map_err(cannot_catch)?;
         }
-        Ok(Self { flag, heeded, ended: Arc::default(), deadline: None }.within(duration))
+        let stop = Self { flag, seen: Arc::default(), heeded, ended: Arc::default(), deadline: None };
+        let seen = Arc::clone(&stop.seen);
+        stop.wake_by_signals(move || {
+            std::thread::sleep(SEEN_TIMEOUT);
+            if !seen.load(Ordering::Relaxed) {
+                signal_hook::low_level::exit(INTERRUPTED);
+            }
+        })?;
+        Ok(stop.within(duration))
     }
 
     /// The same, with the time counted from now: what has to be done first may take long.
@@ -86,6 +98,9 @@ impl Stop {
             signal_hook::low_level::pipe::register(signal, written).map_err(cannot_catch)?;
         }
         let heed = move || {
+            // It needs none, and lives as long as a watch that gives its own away.
+            #[cfg(feature = "live")]
+            let _ = watch::drop_all_capabilities();
             while signals.read_exact(&mut [0]).is_ok() {
                 wake();
             }
@@ -102,7 +117,9 @@ impl Stop {
     /// Whether to stop now, for who has to put things in order first: only once it was [`Self::asked`] does another signal
     /// end the process.
     pub fn is_due(&self) -> bool {
-        self.flag.load(Ordering::Relaxed) || self.deadline.is_some_and(|at| Instant::now() >= at)
+        let due = self.flag.load(Ordering::Relaxed) || self.deadline.is_some_and(|at| Instant::now() >= at);
+        self.seen.fetch_or(due, Ordering::Relaxed);
+        due
     }
 
     /// Whether to stop now.
@@ -118,6 +135,7 @@ impl Stop {
                 let _ = signal_hook::flag::register(signal, Arc::clone(&self.heeded));
             }
         }
+        self.seen.fetch_or(signalled || late, Ordering::Relaxed);
         signalled || late
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// No broker runs here, or none that this user may see.
     #[error(
-        "no Kafka broker runs here (no Java process whose main class is kafka.Kafka): start it, or name its process with --pid"
+        "no Kafka broker runs here (no Java process whose main class is kafka.Kafka and whose user owns its log dirs): start it, or name its process with --pid"
     )]
     NoneRuns,
     /// More than one broker runs here.

@@ -4,9 +4,12 @@
 //! It knows nothing of the kernel's probes or of packets. Everything is read only, and read as hostile:
 //! bounded, and never trusted to be what its name says.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod error;
 pub mod metadata_log;
 pub mod path;
+mod processes;
 pub mod properties;
 pub mod request_log;
 mod running;
@@ -15,6 +18,7 @@ pub mod server_log;
 pub mod topic_ids;
 
 pub use error::Error;
+pub use processes::Processes;
 pub use request_log::RequestLog;
-pub use running::{Broker, Listener, Processes, find, pids};
+pub use running::{Broker, Listener, find, pids};
 pub use segment::Segment;

@@ -139,9 +139,8 @@ struct Files {
 impl Files {
     fn list(directory: &Path) -> Self {
         let mut files = Self::default();
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        for (name, _) in foreign::list(directory).into_iter().flatten() {
+            let (path, name) = (directory.join(&name), name.to_str().unwrap_or_default());
             let offset = |digits: &str| digits.parse::<i64>().ok().filter(|offset| *offset >= 0);
             // `OFFSET.log`, and `OFFSET-EPOCH.checkpoint` (`Snapshots.java`).
             if let Some(offset) = name.strip_suffix(".log").and_then(offset) {

@@ -4,7 +4,6 @@
 //! `\u` escape, which Java refuses, is taken literally: the broker runs, so it is not in what matters.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read as _;
 use std::iter::Peekable;
 use std::path::Path;
@@ -21,7 +20,7 @@ const MAX_BYTES: u64 = 4 << 20;
 /// [`Error::File`].
 pub fn read(path: &Path) -> Result<BTreeMap<String, String>, Error> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(Error::file(path))?;
+    let file = foreign::open_named(path).map_err(Error::file(path))?;
     file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(Error::file(path))?;
     Ok(parse(&bytes))
 }

@@ -47,6 +47,7 @@ impl RequestLog {
     ///
     /// # Errors
     /// Where the file cannot be read; what of it is not as Kafka writes it is left out and counted.
+    #[allow(clippy::disallowed_methods, reason = "the user names it, and a pipe will do")]
     pub fn read(&mut self, path: &Path) -> Result<(), Error> {
         let file = File::open(path).map_err(Error::file(path))?;
         self.read_from(file).map_err(Error::file(path))

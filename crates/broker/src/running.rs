@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::{Error, properties};
+use crate::{Error, Processes, properties};
 
 /// A running broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,12 +108,41 @@ impl Broker {
     }
 }
 
-/// The processes that are brokers by their command lines, which everybody may read, whether or not their configurations can
-/// be.
+/// The processes that are brokers. Anybody may start one with a broker's command line, so others are left out where one is
+/// seen to be a broker ([`is_broker`]); where none is, these are all that may be one.
 pub fn pids(processes: &Processes) -> Vec<u32> {
-    let is_broker =
+    let names_class =
         |pid: &u32| processes.cmdline(*pid).ok().and_then(|cmdline| parse_command_line(&cmdline)).is_some();
-    processes.pids().into_iter().filter(is_broker).collect()
+    let mut brokers = Vec::new();
+    let mut unknown = Vec::new();
+    for pid in processes.pids().into_iter().filter(names_class) {
+        match is_broker(processes, pid) {
+            Some(true) => brokers.push(pid),
+            Some(false) => {}
+            None => unknown.push(pid),
+        }
+    }
+    if brokers.is_empty() { unknown } else { brokers }
+}
+
+/// Whether a process with a broker's command line has a JVM in it, and whether its user owns one of its log dirs or the lock
+/// that a broker puts into each. None where this cannot be read: of another user's process, or of log dirs that are not there.
+fn is_broker(processes: &Processes, pid: u32) -> Option<bool> {
+    if !processes.has_jvm(pid).ok()? {
+        return Some(false);
+    }
+    let user = processes.user(pid)?;
+    let log_dirs = Broker::of(processes, pid).ok()?.log_dirs;
+    let owners: Vec<u32> = log_dirs.iter().flat_map(|dir| owners(dir)).collect();
+    (!owners.is_empty()).then(|| user == 0 || owners.contains(&user))
+}
+
+/// Who owns a log dir, and who the lock in it: a volume is often its administrator's.
+fn owners(log_dir: &Path) -> Vec<u32> {
+    let Ok(found) = foreign::open_directory(log_dir) else { return Vec::new() };
+    let path = foreign::path_of(&found);
+    let owners = [fs::metadata(&path), fs::symlink_metadata(path.join(".lock"))];
+    owners.into_iter().flatten().map(|found| found.uid()).collect()
 }
 
 fn unreadable(processes: &Processes, pid: u32, name: &str) -> impl FnOnce(io::Error) -> Error {
@@ -152,77 +182,6 @@ fn node_id(properties: &BTreeMap<String, String>, log_dirs: &[PathBuf]) -> Optio
 fn configured_id(properties: &BTreeMap<String, String>) -> Option<i32> {
     let id = |key: &str| properties.get(key)?.trim().parse().ok().filter(|id| *id >= 0);
     id("node.id").or_else(|| id("broker.id"))
-}
-
-// Processes as `/proc` shows them: command lines, working directories, roots. Does not know Kafka.
-
-/// Long class paths make long command lines; the kernel has no limit below this.
-const MAX_CMDLINE_BYTES: u64 = 4 << 20;
-
-/// A `/proc` and what it says of processes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Processes {
-    proc: PathBuf,
-}
-
-impl Default for Processes {
-    /// This machine's.
-    fn default() -> Self {
-        Self::at("/proc")
-    }
-}
-
-impl Processes {
-    /// Those of a `/proc` mounted somewhere else.
-    pub fn at(proc: impl Into<PathBuf>) -> Self {
-        Self { proc: proc.into() }
-    }
-
-    /// All process ids, in order.
-    fn pids(&self) -> Vec<u32> {
-        let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
-        let mut pids: Vec<u32> =
-            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        pids.sort_unstable();
-        pids
-    }
-
-    /// A file or link of a process.
-    fn path(&self, pid: u32, name: &str) -> PathBuf {
-        self.proc.join(pid.to_string()).join(name)
-    }
-
-    /// Whether there is such a process.
-    fn exists(&self, pid: u32) -> bool {
-        self.proc.join(pid.to_string()).exists()
-    }
-
-    /// Its arguments, each ended by a zero byte.
-    fn cmdline(&self, pid: u32) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        File::open(self.path(pid, "cmdline"))?.take(MAX_CMDLINE_BYTES).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    }
-
-    /// Where this process sees a file that that process names so: relative to its working directory, and
-    /// below its root where that is another, as in a container.
-    fn resolve(&self, pid: u32, named: &Path) -> io::Result<PathBuf> {
-        let absolute = fs::read_link(self.path(pid, "cwd"))?.join(named);
-        if self.shares_root(pid) {
-            // The kernel's paths have no symbolic links in them: neither should ours.
-            return Ok(fs::canonicalize(&absolute).unwrap_or(absolute));
-        }
-        let below = absolute.strip_prefix("/").unwrap_or(&absolute);
-        Ok(self.path(pid, "root").join(below))
-    }
-
-    /// Whether a process sees the same files under the same names as this one.
-    fn shares_root(&self, pid: u32) -> bool {
-        let link = |process: &str, name: &str| fs::read_link(self.proc.join(process).join(name)).ok();
-        let other = pid.to_string();
-        let same = |name: &str| link("self", name) == link(&other, name);
-        same("root") && same("ns/mnt")
-    }
 }
 
 // A broker's command line: whether it is one, which configuration it names, what it overrides.

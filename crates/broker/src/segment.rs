@@ -35,13 +35,8 @@ impl Segment {
     /// # Errors
     /// [`Error::File`].
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let window = File::open(path).and_then(|file| {
-            if file.metadata()?.is_dir() {
-                return Err(std::io::ErrorKind::IsADirectory.into());
-            }
-            Window::on(file)
-        });
-        Ok(Self { path: path.to_owned(), window: window.map_err(Error::file(path))? })
+        let window = foreign::open_named(path).and_then(Window::on).map_err(Error::file(path))?;
+        Ok(Self { path: path.to_owned(), window })
     }
 
     /// Its file.

@@ -26,7 +26,7 @@ pub const EXIT_CODES: [(i32, &str); 4] = [
     ),
     (
         INTERRUPTED,
-        "A signal ended the command before it was done: a second Ctrl-C, or a Ctrl-C while a recording is copied from a store",
+        "A signal ended the command before it was done: a second Ctrl-C, a Ctrl-C while a recording is copied from a store, or a signal while the command waited for a pipe or a file",
     ),
 ];
 

@@ -6,7 +6,9 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -378,4 +380,54 @@ fn explain_begins_with_what_was_tls() {
     let (_, json, _) = run("explain", std::slice::from_ref(&file), &["--format", "json"]);
     let tls = rows_and_summary(&json).1["tls"].clone();
     assert_eq!(tls, serde_json::json!([{"listener": "10.0.0.1:9093", "connections": 1, "bytes": bytes}]));
+}
+
+fn make_fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// How a process ended; none where it had to be killed.
+fn end_of(mut child: Child) -> Option<ExitStatus> {
+    for _ in 0..600 {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        sleep(Duration::from_millis(100));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+#[test]
+fn a_pipe_in_a_log_dir_is_not_waited_for() {
+    let dir = TempDir::new().unwrap();
+    std::fs::create_dir(dir.path().join("topic-0")).unwrap();
+    make_fifo(&dir.path().join("topic-0/partition.metadata"));
+    for command in ["requests", "explain"] {
+        let mut command = brokerscope(&[command]);
+        command.arg(Sample::path()).arg("--log-dir").arg(dir.path());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        assert!(end_of(command.spawn().unwrap()).is_some_and(|status| status.success()), "{command:?}");
+    }
+}
+
+#[test]
+fn a_signal_ends_what_waits_for_a_pipe_to_be_opened() {
+    let dir = TempDir::new().unwrap();
+    let pipe = dir.path().join("pipe");
+    make_fifo(&pipe);
+    let child = brokerscope(&["requests"]).arg(&pipe).stderr(Stdio::null()).spawn().unwrap();
+    let pid = child.id().to_string();
+    // From then on the signal does not end it at once.
+    let catches = |status: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t"));
+        u64::from_str_radix(mask.unwrap_or("0"), 16).unwrap() & 1 << 14 != 0
+    };
+    while !catches(&std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap()) {
+        std::thread::yield_now();
+    }
+    sleep(Duration::from_millis(300));
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(end_of(child).and_then(|status| status.code()), Some(130));
 }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::file::{Notes, PacketFile};
 use crate::packet::Packet;
 
-/// Files read side by side; each may hold a window of 8 MiB of a map.
+/// Files read side by side; each has a buffer of 256 KiB, or of its largest packet.
 const SIDE_BY_SIDE_LIMIT: usize = 64;
 
 /// Captures being read, packet by packet.

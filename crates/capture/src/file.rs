@@ -1,8 +1,7 @@
 //! Packets from capture files: pcap (µs and ns, both byte orders) and pcapng, from a file or a pipe, plain or
 //! compressed.
 //!
-//! A regular file is mapped and its packets are slices of the map; anything else, and what is unpacked, is
-//! read through one buffer. It does not look inside packets.
+//! All of it is read through one buffer; packets are slices of that. It does not look inside packets.
 
 mod packing;
 mod pcap;
@@ -16,7 +15,7 @@ use std::path::Path;
 use crate::error::Error;
 use crate::packet::{LinkType, Packet};
 use packing::Packing;
-use source::Source;
+use source::{FileReader, Source};
 
 /// The largest record believed: Wireshark's own limit on a pcapng block, and far above what any
 /// interface hands over at once (BIG TCP: 512 KiB).
@@ -90,12 +89,9 @@ impl PacketFile {
         let read_error = |source| Error::Read { name: name.clone(), source };
         let file = File::open(path).map_err(read_error)?;
         let metadata = file.metadata().map_err(read_error)?;
-        let source = if metadata.is_file() {
-            Source::mapped(file, metadata.len())
-        } else {
-            Source::streamed(Box::new(file))
-        };
-        Self::start(name, source)
+        let reader: Box<dyn Read + Send> =
+            if metadata.is_file() { Box::new(FileReader::new(file, metadata.len())) } else { Box::new(file) };
+        Self::start(name, Source::new(reader))
     }
 
     /// Reads a capture from standard input or the like, endless or not.
@@ -111,14 +107,14 @@ impl PacketFile {
     /// # Errors
     /// As [`Self::open`].
     pub fn from_named_reader(name: &str, reader: Box<dyn Read + Send>) -> Result<Self, Error> {
-        Self::start(name.to_owned(), Source::streamed(reader))
+        Self::start(name.to_owned(), Source::new(reader))
     }
 
     fn start(name: String, mut source: Source) -> Result<Self, Error> {
         let packing = magic(&name, &mut source, false)?.and_then(Packing::of);
         if let Some(packing) = packing {
             let unpacked = packing.unpack(source.into_reader());
-            source = Source::streamed(unpacked.map_err(|source| Error::Read { name: name.clone(), source })?);
+            source = Source::new(unpacked.map_err(|source| Error::Read { name: name.clone(), source })?);
         }
         let packed = packing.is_some();
         let first = magic(&name, &mut source, packed)?;

@@ -4,6 +4,9 @@
 //! The socket is `/tmp/.java_pidN` as the JVM sees it, N its id in its own pid namespace; a request is a version, a
 //! command and three arguments, each ended by a zero byte, and the answer is a status, a line feed and text, until the
 //! JVM closes (`attachListener.hpp`, `attachListener_posix.cpp`; version 1, which every release since 6 understands).
+//!
+//! Anybody may make a socket of that name in a temporary directory. It must be the JVM's user's and closed to others, as for the
+//! JDK's own client (`checkPermissions`, VirtualMachineImpl.c), and who listens must be the process.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -11,8 +14,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use model::Pid;
-use rustix::fs::OFlags;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Pid as ProcessId, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -40,7 +43,7 @@ impl Default for Bounds {
 
 /// Whether the JVM listens already.
 pub fn listens(machine: &Machine) -> bool {
-    machine.path(&socket_name(machine)).exists()
+    find_socket(machine).is_ok()
 }
 
 /// A JVM that listens.
@@ -117,16 +120,37 @@ fn ask(machine: &Machine, command: &str, arguments: &[&str], bounds: Bounds) -> 
 
 /// Connects, and waits no longer than that for a JVM that is busy with others.
 fn open(machine: &Machine, patience: Duration) -> io::Result<UnixStream> {
-    let address = SocketAddrUnix::new(machine.path(&socket_name(machine)))?;
+    let file = find_socket(machine)?;
+    let address = SocketAddrUnix::new(foreign::path_of(&file))?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // Bounds connect(2) too (`unix_stream_connect`, net/unix/af_unix.c).
     set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     connect(&socket, &address)?;
+    let peer = socket_peercred(&socket)?;
+    let (user, process) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get() as u32);
+    if (user, process) != (machine.owner.uid, machine.pid) {
+        return Err(forged(&format!("process {process} of user {user} listens there")));
+    }
     Ok(UnixStream::from(socket))
 }
 
-fn socket_name(machine: &Machine) -> String {
-    format!("root/tmp/.java_pid{}", machine.own_pid)
+/// The file of the JVM's socket.
+fn find_socket(machine: &Machine) -> io::Result<OwnedFd> {
+    let directory = foreign::open_directory(&machine.path("root/tmp"))?;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(&directory, format!(".java_pid{}", machine.own_pid), flags, Mode::empty())?;
+    let found = fstat(&file)?;
+    let mode = Mode::from_raw_mode(found.st_mode);
+    let is_closed = !mode.intersects(Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH);
+    let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+    if is_socket && is_closed && found.st_uid == machine.owner.uid {
+        return Ok(file);
+    }
+    Err(forged(&format!("its file has mode {:o} and is user {}'s", found.st_mode, found.st_uid)))
+}
+
+fn forged(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("it is not the JVM's: {why}"))
 }
 
 fn system(machine: &Machine, what: &'static str) -> impl FnOnce(io::Error) -> Error {

@@ -4,6 +4,7 @@
 //! It knows neither packets nor files of the broker, and does not say what a wait cost a request.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod attach;
 pub mod dump;

@@ -1,13 +1,15 @@
 //! A process's JVM as `/proc` shows it: which one it is, whose it is, and whether it may be asked anything. Sends it
 //! nothing.
 
+#![allow(clippy::disallowed_methods, reason = "/proc")]
+
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use model::Pid;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{self, CapabilitySet, CapabilitySets, Gid, Uid};
 
@@ -151,12 +153,13 @@ impl TemporaryFile {
         name: &str,
         flags: OFlags,
     ) -> io::Result<(Self, File)> {
-        let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(CWD, machine.path(place), directory, Mode::empty())?;
+        let directory = foreign::open_directory(&machine.path(place))?;
         if flags.contains(OFlags::EXCL) {
             let _ = unlinkat(&directory, name, AtFlags::empty());
         }
-        let flags = flags | OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // A pipe of that name would have this wait for a reader.
+        let never = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let flags = flags | OFlags::CREATE | OFlags::WRONLY | never;
         let file = openat(&directory, name, flags, Mode::RUSR | Mode::WUSR)?;
         Ok((Self { directory, name: name.to_owned() }, File::from(file)))
     }

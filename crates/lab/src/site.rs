@@ -14,6 +14,7 @@ use std::fs;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -96,14 +97,29 @@ pub(crate) fn sites() -> Result<PathBuf> {
     Ok(cache()?.join("sites"))
 }
 
-/// The lab's cache directory: `$BROKERSCOPE_LAB_CACHE`, else `brokerscope` in the XDG cache directory.
+/// The lab's cache directory: `$BROKERSCOPE_LAB_CACHE`, else `brokerscope` in the XDG cache directory. It is made where it is
+/// missing: jars are run from it, so that it must not be anybody else's.
 pub(crate) fn cache() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let found = set(CACHE)
         .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("brokerscope")))
         .or_else(|| set("HOME").map(|home| home.join(".cache/brokerscope")));
     let path = found.ok_or_else(|| Error::Unusable(format!("no cache directory: set {CACHE} or HOME")))?;
-    std::path::absolute(&path).map_err(Error::io("resolve", &path))
+    let path = std::path::absolute(&path).map_err(Error::io("resolve", &path))?;
+    files::make(&path)?;
+    check_owner(&path)?;
+    Ok(path)
+}
+
+fn check_owner(path: &Path) -> Result<()> {
+    let found = fs::metadata(path).map_err(Error::io("look at", path))?;
+    if found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o002 == 0 {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(Error::Unusable(format!(
+        "{path} belongs to another user, or all may write to it: set {CACHE} to a directory of yours"
+    )))
 }
 
 fn hold_root(root: &Path) -> Result<File> {
@@ -295,6 +311,23 @@ mod tests {
         assert!(stale(root.path()).unwrap().1.is_empty());
         drop(site);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn jars_are_run_from_no_directory_of_others() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        check_owner(dir.path()).unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        check_owner(dir.path()).unwrap_err();
+        let others = if rustix::process::geteuid().is_root() {
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+            std::os::unix::fs::chown(dir.path(), Some(1), None).unwrap();
+            dir.path()
+        } else {
+            Path::new("/")
+        };
+        check_owner(others).unwrap_err();
     }
 
     #[test]

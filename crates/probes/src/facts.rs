@@ -97,6 +97,7 @@ impl Facts {
 }
 
 /// The trimmed content of a one-line file of the kernel.
+#[allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 fn read_line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }

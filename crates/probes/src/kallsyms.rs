@@ -1,5 +1,7 @@
 //! Kernel addresses to function names, from `/proc/kallsyms`. Knows functions only, no data, no lines.
 
+#![allow(clippy::disallowed_methods, reason = "/proc")]
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::ops::Range;

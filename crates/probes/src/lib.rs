@@ -10,6 +10,8 @@
 //!
 //! It does not know Kafka: it reports files and bytes, not topics and batches.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod always_on;
 mod bpf;
 mod decode;

@@ -50,6 +50,7 @@ pub struct RunTime {
 
 /// The programs of a process, by its name in `/proc`, by their ids. They are descriptors, and the kernel reports each in `fdinfo` without a call of
 /// bpf(2), which would hold programs up and takes a capability.
+#[allow(clippy::disallowed_methods, reason = "/proc")]
 pub fn programs_of(process: &str) -> BTreeMap<u32, RunTime> {
     let descriptors = fs::read_dir(format!("/proc/{process}/fdinfo")).into_iter().flatten().flatten();
     descriptors.filter_map(|descriptor| program(&fs::read_to_string(descriptor.path()).ok()?)).collect()

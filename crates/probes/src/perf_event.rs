@@ -23,6 +23,7 @@ pub(crate) fn tracepoint(id: u64) -> io::Result<OwnedFd> {
 }
 
 /// The CPUs that are online now.
+#[allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 pub(crate) fn online_cpus() -> io::Result<Vec<i32>> {
     Ok(listed(&fs::read_to_string("/sys/devices/system/cpu/online")?).collect())
 }

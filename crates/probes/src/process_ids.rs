@@ -78,6 +78,7 @@ fn in_root_namespace() -> bool {
 }
 
 /// How many namespaces this process is below the one whose ids its `/proc` shows; none where it is not in it.
+#[allow(clippy::disallowed_methods, reason = "/proc")]
 fn namespaces_below_proc() -> Option<u32> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     below_in(&status)

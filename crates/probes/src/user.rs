@@ -2,6 +2,8 @@
 //! by the list that the JVM writes when asked. What has no name is called by what it lies in. Changes nothing
 //! in the process.
 
+#![allow(clippy::disallowed_methods, reason = "/proc")]
+
 pub(crate) mod elf;
 pub(crate) mod mappings;
 mod perf_map;

@@ -29,6 +29,7 @@ fn threads_are_seen_where_they_spend_their_time() {
     everything();
     only_what_is_inside_a_system_call();
     single_samples();
+    threads_that_ended();
 }
 
 fn options() -> ProfileOptions {
@@ -184,6 +185,15 @@ fn before_5_15() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
     (numbers.next().unwrap(), numbers.next().unwrap()) < (5, 15)
+}
+
+/// One after the other more than there is room for at once.
+fn threads_that_ended() {
+    let profile = Profile::attach(&ProfileOptions { on_cpu_hz: None, ..options() }).unwrap();
+    for _ in 0..9_000 {
+        thread::spawn(|| thread::sleep(Duration::from_micros(1))).join().unwrap();
+    }
+    assert_eq!(profile.finish().unwrap().losses.intervals, 0);
 }
 
 fn single_samples() {

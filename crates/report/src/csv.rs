@@ -1,4 +1,5 @@
-//! Comma-separated values (RFC 4180, lines end in LF). Does not know the columns.
+//! Comma-separated values (RFC 4180, lines end in LF). Text that a spreadsheet would take for a formula has an apostrophe before
+//! it: clients choose their ids. Does not know the columns.
 
 use std::io::{self, Write};
 
@@ -15,17 +16,23 @@ pub fn write_line<'a, W: Write>(out: &mut W, fields: impl IntoIterator<Item = &'
     out.write_all(b"\n")
 }
 
-/// Writes one field, in quotes only where it must be.
+/// Writes one field of text, in quotes only where it must be.
 pub fn write_field<W: Write>(out: &mut W, text: &str) -> io::Result<()> {
+    let apostrophe = if is_formula(text) { "'" } else { "" };
     // Nearly every field is plain, and telling so takes no look at its characters.
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b',' | b'"')) {
-        return out.write_all(text.as_bytes());
+        return write!(out, "{apostrophe}{text}");
     }
     let safe = escape(text);
     if safe.contains([',', '"']) {
-        return write!(out, "\"{}\"", safe.replace('"', "\"\""));
+        return write!(out, "\"{apostrophe}{}\"", safe.replace('"', "\"\""));
     }
-    out.write_all(safe.as_bytes())
+    write!(out, "{apostrophe}{safe}")
+}
+
+/// Tabs and line ends are escaped and begin nothing.
+fn is_formula(text: &str) -> bool {
+    text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err()
 }
 
 #[cfg(test)]
@@ -37,5 +44,17 @@ mod tests {
         let mut out = Vec::new();
         write_line(&mut out, ["plain", "a,b", "say \"hi\"", "", "two\nlines"]).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "plain,\"a,b\",\"say \"\"hi\"\"\",,two\\x0alines\n");
+    }
+
+    #[test]
+    fn a_spreadsheet_takes_no_text_for_a_formula() {
+        let mut out = Vec::new();
+        write_line(&mut out, ["=1+1", "+a", "-cmd|' /C calc'!A0", "@SUM(A1)", "=a,b", "\t=1", "\r=1"])
+            .unwrap();
+        let expected = "'=1+1,'+a,'-cmd|' /C calc'!A0,'@SUM(A1),\"'=a,b\",\\x09=1,\\x0d=1\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        let mut out = Vec::new();
+        write_line(&mut out, ["-1", "-2.5e3", "a=b", "a-b"]).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "-1,-2.5e3,a=b,a-b\n");
     }
 }

@@ -237,6 +237,7 @@ impl Source for CostSource {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "/proc")]
 fn read(pid: Pid) -> Option<Reading> {
     let programs = measure_programs("self");
     let broker_seconds = cpu_seconds(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;

@@ -68,6 +68,7 @@ fn partitions_of(major: u32, minor: u32) -> Vec<DiskPartition> {
     entries.flatten().filter_map(|entry| partition_in(&entry.path())).collect()
 }
 
+#[allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 fn partition_in(dir: &Path) -> Option<DiskPartition> {
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
     read("partition")?;

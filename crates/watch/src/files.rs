@@ -249,6 +249,7 @@ impl MappedFiles {
     }
 
     /// The path of a mapped file, as the process sees it; none if it was not mapped when last looked at.
+    #[allow(clippy::disallowed_methods, reason = "/proc")]
     pub(crate) fn path(&mut self, device: DeviceNumber, inode: u64) -> Option<&str> {
         let is_old = self.looked.is_none_or(|looked| looked.elapsed() >= AGAIN);
         if is_old && !self.paths.contains_key(&(device, inode)) {

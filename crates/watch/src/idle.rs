@@ -2,6 +2,8 @@
 //! across groups, for which policies and weights do little (`cpu.idle`, Linux 5.15: Documentation/admin-guide/cgroup-v2.rst).
 //! Knows nothing of the broker.
 
+#![allow(clippy::disallowed_methods, reason = "/proc or /sys")]
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -9,6 +9,8 @@
 //! The broker may be restarted meanwhile: `supervisor` notices, reports it by events, and attaches the probes to the
 //! process that takes its place.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod admin;
 mod always_on;
 mod clock;

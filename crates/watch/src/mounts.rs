@@ -2,6 +2,8 @@
 //! probes report, a device and a path inside its file system. Right for containers, bind mounts and
 //! subvolumes. Does not know what the files are for.
 
+#![allow(clippy::disallowed_methods, reason = "/proc")]
+
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;

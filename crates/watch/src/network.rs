@@ -87,6 +87,7 @@ pub(crate) fn namespace(process: &str) -> Option<PathBuf> {
 }
 
 /// Goes into the network namespace of a process: the calling thread and those that it starts.
+#[allow(clippy::disallowed_methods, reason = "/proc")]
 fn enter(pid: Pid) -> io::Result<()> {
     let namespace = File::open(format!("/proc/{pid}/ns/net"))?;
     let entered =

@@ -1,12 +1,12 @@
 //! Requests on the wire: reads the capture ring and puts requests onto the recording's clock. Follows the broker into other
 //! network namespaces and to other ports. Decoding is `capture`'s business.
 
-use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use broker::topic_ids::TopicIds;
 use capture::live::{Live, LiveConfig};
 use capture::{Analyzer, Counters, Packet};
 use model::clock::ClockPair;
@@ -15,8 +15,8 @@ use probes::Slice;
 
 use crate::escalation::Share;
 use crate::network::{self, CaptureOpener};
-use crate::queue::Batch;
-use crate::source::{BrokerProcess, Feed, LossCount, Pace, Source, WatchSummary};
+use crate::queue::{Batch, lock};
+use crate::source::{BrokerProcess, Feed, LossCount, Pace, Running, Source, WatchSummary};
 
 /// About how long a source runs before it is first asked what it counted.
 const FIRST_COUNT: Nanos = Nanos::from_millis(1_000);
@@ -57,7 +57,10 @@ pub(crate) struct PacketSource {
     /// Until when no packet of the broker can have passed unseen.
     covered_until: Option<Nanos>,
     analyzer: Analyzer,
-    topics: TopicNames,
+    /// Not yet begun; then who finds them, and what was found.
+    topics: Option<TopicSource>,
+    finder: Option<Running>,
+    new_topics: NewTopics,
     clock: PacketClock,
     /// Packets that the kernel dropped of this capture, as far as the analyzer knows.
     drops: u64,
@@ -87,10 +90,11 @@ impl PacketSource {
         share: Share,
     ) -> Result<Self, capture::Error> {
         let live = Some(capture.open(broker)?);
+        let (mut ids, new_topics) = (TopicIds::default(), NewTopics::default());
         let analyzer = Analyzer::new(capture::Config {
             ports: broker.ports.clone(),
             message_id_header: capture.message_id_header.clone(),
-            topics: broker::topic_ids::scan(&broker.log_dirs),
+            topics: ids.changes(&broker.log_dirs, &mut || ()).into_iter().collect(),
             ..capture::Config::default()
         });
         Ok(Self {
@@ -100,7 +104,9 @@ impl PacketSource {
             outage: None,
             covered_until: None,
             analyzer,
-            topics: TopicNames::default(),
+            topics: Some(TopicSource { ids, new: Arc::clone(&new_topics) }),
+            finder: None,
+            new_topics,
             clock: PacketClock::default(),
             drops: 0,
             tls_counted: None,
@@ -209,6 +215,12 @@ impl Source for PacketSource {
         self.outage.as_ref().map(ToString::to_string)
     }
 
+    fn start(&mut self, feed: &Feed) {
+        // Without a thread for it, new topics are not named.
+        let start = |topics| Running::start(topics, &feed.with_own_stop()).ok();
+        self.finder = self.topics.take().and_then(start);
+    }
+
     /// A block that is not full is read when it is old enough, also at the end.
     fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), capture::Error> {
         if let Err(error) = self.read(feed, WAIT) {
@@ -222,11 +234,10 @@ impl Source for PacketSource {
     fn check(&mut self, feed: &Feed) -> Result<bool, capture::Error> {
         self.count_tls(feed);
         self.tell_replicas(feed);
-        if let Some(broker) = feed.current.get() {
-            self.analyzer.learn_topics(self.topics.changes(&broker.log_dirs).into_iter().flatten());
-            self.follow(&broker, feed);
-        } else {
-            self.cover(feed);
+        self.analyzer.learn_topics(std::mem::take(&mut *lock(&self.new_topics)));
+        match feed.current.get() {
+            Some(broker) => self.follow(&broker, feed),
+            None => self.cover(feed),
         }
         Ok(false)
     }
@@ -261,6 +272,10 @@ impl Source for PacketSource {
     }
 
     fn summarize(self, ended: Result<(), capture::Error>) -> WatchSummary {
+        if let Some(finder) = self.finder {
+            finder.stop();
+            finder.join();
+        }
         let counters: Counters = self.analyzer.counters();
         let ended = ended.and(self.outage.map_or(Ok(counters), Err));
         WatchSummary { packets: Some(ended), ..WatchSummary::default() }
@@ -302,72 +317,41 @@ impl ReadingClock {
     }
 }
 
-/// A broker makes a partition's directory first and the file with its topic's id in it then.
-const SETTLED: Duration = Duration::from_secs(10);
+/// Names of topics on their way to the thread that reads packets.
+type NewTopics = Arc<Mutex<Vec<(TopicId, Arc<str>)>>>;
 
-/// What the log dirs were when they were last read.
-#[derive(Default)]
-pub(crate) struct TopicNames {
-    read: Vec<(PathBuf, Option<SystemTime>)>,
+/// Looks for names of topics in the log dirs, which takes too long beside packets.
+struct TopicSource {
+    ids: TopicIds,
+    new: NewTopics,
 }
 
-impl TopicNames {
-    /// The names of all ids, unless nothing can have changed since they were last asked for.
-    pub(crate) fn changes(&mut self, log_dirs: &[PathBuf]) -> Option<HashMap<TopicId, Arc<str>>> {
-        let stands: Vec<_> = log_dirs.iter().map(|dir| (dir.clone(), changed(dir))).collect();
-        let is_old = |at: SystemTime| at.elapsed().is_ok_and(|age| age > SETTLED);
-        let is_settled = stands.iter().all(|(_, at)| at.is_some_and(is_old));
-        if is_settled && stands == self.read {
-            return None;
+impl Source for TopicSource {
+    type Error = Infallible;
+
+    const NAME: &'static str = "topics";
+    const PACE: Pace = Pace::Every(Duration::from_secs(1));
+
+    fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Infallible> {
+        if let Some(broker) = feed.current.get() {
+            let mut slice = Slice::new(Slice::LONG);
+            let mut rest = || {
+                slice.rest_if_over(|| feed.is_stopped());
+            };
+            let new = self.ids.changes(&broker.log_dirs, &mut rest);
+            lock(&self.new).extend(new);
         }
-        self.read = stands;
-        Some(broker::topic_ids::scan(log_dirs))
+        Ok(())
     }
-}
 
-/// When something was last made or removed in a directory.
-fn changed(directory: &Path) -> Option<SystemTime> {
-    fs::metadata(directory).ok()?.modified().ok()
+    fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
+        WatchSummary::default()
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ClockOffset, ClockPair, Nanos, PacketClock, TopicNames};
-    use std::fs::{self, File};
-    use std::path::Path;
-    use std::time::{Duration, SystemTime};
-
-    fn plant(dir: &Path, partition: &str) {
-        fs::create_dir(dir.join(partition)).unwrap();
-        let text = "version: 0\ntopic_id: kVlDlUqkQS62BvMvKT5UZA\n";
-        fs::write(dir.join(partition).join("partition.metadata"), text).unwrap();
-    }
-
-    /// As if nothing had come or gone for so long.
-    fn age(dir: &Path, hours: u64) {
-        let then = SystemTime::now() - Duration::from_secs(hours * 3_600);
-        File::open(dir).unwrap().set_modified(then).unwrap();
-    }
-
-    #[test]
-    fn names_are_read_again_only_where_a_partition_may_have_come() {
-        let dir = tempfile::tempdir().unwrap();
-        let dirs = [dir.path().to_owned()];
-        let mut names = TopicNames::default();
-        let mut news = || names.changes(&dirs).map(|names| names.len());
-        age(dir.path(), 2);
-        assert_eq!((news(), news()), (Some(0), None));
-        plant(dir.path(), "topic-0");
-        assert_eq!(
-            (news(), news()),
-            (Some(1), Some(1)),
-            "its file may have been written after the first look"
-        );
-        age(dir.path(), 1);
-        assert_eq!((news(), news()), (Some(1), None));
-        fs::remove_dir_all(dir.path()).unwrap();
-        assert_eq!((news(), news()), (Some(0), Some(0)), "it may come back");
-    }
+    use super::{ClockOffset, ClockPair, Nanos, PacketClock};
 
     fn pair(monotonic_ns: u64, realtime_ns: i64) -> ClockPair {
         ClockPair { monotonic_ns, realtime_ns }

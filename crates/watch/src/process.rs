@@ -1,5 +1,7 @@
 //! Whether the process that is watched still runs. Does not wait for it.
 
+#![allow(clippy::disallowed_methods, reason = "/proc")]
+
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;

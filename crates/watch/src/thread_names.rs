@@ -221,6 +221,7 @@ impl ThreadList {
         self.threads.iter().filter_map(named).collect()
     }
 
+    #[allow(clippy::disallowed_methods, reason = "/proc")]
     fn comm(&self, tid: Tid) -> Option<String> {
         let bytes = fs::read(self.tasks.join(format!("{tid}/comm"))).ok()?;
         Some(String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes)).into_owned())

@@ -146,6 +146,7 @@ fn a_broker_is_captured_in_its_next_namespace_and_when_its_interface_is_back() {
         packets: Some(Packets { interface: "lo".to_owned(), message_id_header: None }),
         always_on: None,
         kernel: false,
+        cpu_samples_hz: None,
         host: false,
         jvm: false,
         jfr: Jfr::Never,

@@ -248,7 +248,7 @@ impl LogFollower {
     /// # Errors
     /// Where it cannot be opened, or is compressed: then nothing is added to it.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        let mut file = File::open(path)?;
+        let mut file = foreign::open_named(path)?;
         let mut first = Vec::with_capacity(4);
         (&file).take(4).read_to_end(&mut first)?;
         if Packing::of(&first)? != Packing::None {
@@ -306,7 +306,7 @@ impl LogFollower {
         &mut self,
         take: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        let Ok(file) = File::open(&self.path) else { return Ok(false) };
+        let Ok(file) = foreign::open_named(&self.path) else { return Ok(false) };
         self.identity = identity(&file.metadata().map_err(ReadError::from)?);
         self.file = file;
         self.read_bytes = 0;

@@ -1,8 +1,9 @@
 //! Brokers found in a directory that looks like `/proc`.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use broker::{Broker, Error, Processes};
 
@@ -46,6 +47,14 @@ impl Machine {
             [&["/jvm/bin/java", "-Xmx1G", "kafka.Kafka", "config/server.properties"], overrides].concat();
         self.process(&pid.to_string(), cwd.to_str().unwrap(), &arguments, "/", "mnt:[1]");
         fs::canonicalize(cwd).unwrap()
+    }
+
+    /// A process that has this mapped, of the user whose files these are or of another one.
+    fn runs(&self, pid: u32, library: &str, is_other: bool) {
+        let proc = self.path("proc").join(pid.to_string());
+        let user = fs::metadata(&proc).unwrap().uid() + u32::from(is_other);
+        fs::write(proc.join("maps"), format!("7f00-7f01 r-xp 0 08:01 1 {library}\n")).unwrap();
+        fs::write(proc.join("status"), format!("Name:\tjava\nUid:\t9 {user} 9 9\n")).unwrap();
     }
 }
 
@@ -127,6 +136,36 @@ fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
     fs::remove_file(machine.path("proc/15/cwd")).unwrap();
     assert!(message(Broker::of(&processes, 15)).contains("run as root"));
     assert_eq!(Broker::all(&processes).len(), 2);
+}
+
+#[test]
+fn a_process_that_only_looks_like_a_broker_is_passed_over() {
+    const JVM: &str = "/jvm/lib/server/libjvm.so";
+    let machine = Machine::new();
+    let data = machine.broker(7, "log.dirs=d", &[]).join("d");
+    fs::create_dir(&data).unwrap();
+    // No JVM, a log dir of another user, a pipe that nobody writes to, and what cannot be looked into.
+    for pid in [8, 9, 10, 11] {
+        machine.broker(pid, &format!("log.dirs={}", data.display()), &[]);
+    }
+    let pipe = machine.path("home10/config/server.properties");
+    fs::remove_file(&pipe).unwrap();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (pid, library, is_other) in
+        [(7, JVM, false), (8, "/usr/bin/python3", false), (9, JVM, true), (10, JVM, true)]
+    {
+        machine.runs(pid, library, is_other);
+    }
+    let processes = machine.processes();
+    assert_eq!(Broker::only_of(&processes).unwrap().pid, 7);
+    assert_eq!(Broker::all(&processes).len(), 1);
+    assert_eq!(Broker::of(&processes, 8).unwrap().pid, 8, "the user named it");
+    fs::remove_dir_all(machine.path("proc/7")).unwrap();
+    assert_eq!(broker::pids(&processes), [10, 11], "it is not known what they are");
+    for pid in ["10", "11"] {
+        fs::remove_dir_all(machine.path("proc").join(pid)).unwrap();
+    }
+    assert!(matches!(Broker::only_of(&processes), Err(Error::NoneRuns)));
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn a_pcap_cut_anywhere_yields_its_whole_packets_and_a_note() {
 
 /// As tcpdump does with the oldest file of a ring (`-W`); and what is appended is left for another time.
 #[test]
-fn a_file_that_changes_between_two_windows_ends_with_a_reason() {
+fn a_file_that_changes_while_it_is_read_ends_with_a_reason() {
     let packets: Vec<_> = (0..200).map(|n| (TIME + n, vec![7; 60_000])).collect();
     let bytes = pcap(101, &packets);
     for len in [0, 24, bytes.len() as u64 / 2, bytes.len() as u64 + 100] {
@@ -90,9 +90,11 @@ fn a_file_that_changes_between_two_windows_ends_with_a_reason() {
             assert_eq!((read(&mut capture).len(), capture.notes()), (packets.len() - 1, Notes::default()));
             continue;
         }
-        // The first window's pages are gone: they must not be touched.
-        capture.source.pass_window();
-        let error = capture.next().err().unwrap().to_string();
+        let error = loop {
+            if let Err(error) = capture.next().map(drop) {
+                break error.to_string();
+            }
+        };
         assert!(error.contains("it was truncated while being read"), "{error}");
         assert!(capture.next().unwrap().is_none(), "said once");
     }

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
 
@@ -17,21 +18,28 @@ const OWN: u32 = 7;
 /// What a JVM says to a request.
 type Answering = fn(&[u8]) -> &'static [u8];
 
-/// A JVM that listens in its own `/tmp` and says what `answer` makes of each request.
-fn listening(proc: &Path, answer: Answering) {
-    let socket = proc.join(format!("{PID}/root/tmp/.java_pid{OWN}"));
-    let listener = UnixListener::bind(socket).unwrap();
+/// A directory and the `/proc` in it.
+fn proc() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let proc = dir.path().join("proc");
+    (dir, proc)
+}
+
+/// A JVM that listens in its `/tmp` and says what `answer` makes of each request.
+fn listening(machine: &Machine, answer: Answering) {
+    let socket = machine.path(&format!("root/tmp/.java_pid{OWN}"));
+    let listener = UnixListener::bind(&socket).unwrap();
+    fs::set_permissions(socket, fs::Permissions::from_mode(0o600)).unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let (mut request, mut byte, mut words) = (Vec::new(), [1], 0);
             // A version, a command and three arguments.
-            while words < 5 {
-                stream.read_exact(&mut byte).unwrap();
+            while words < 5 && stream.read_exact(&mut byte).is_ok() {
                 request.push(byte[0]);
                 words += u32::from(byte == [0]);
             }
-            stream.write_all(answer(&request)).unwrap();
+            let _ = stream.write_all(answer(&request));
         }
     });
 }
@@ -40,8 +48,10 @@ fn machine(proc: &Path, pid: u32, caught: &str) -> Machine {
     let dir = proc.join(pid.to_string());
     fs::create_dir_all(dir.join("root/tmp")).unwrap();
     fs::create_dir_all(dir.join("cwd")).unwrap();
-    let status =
-        format!("Pid:\t{pid}\nUid:\t0 0 0 0\nGid:\t0 0 0 0\nNSpid:\t{pid}\t{OWN}\nSigCgt:\t{caught}\n");
+    let user = fs::metadata(&dir).unwrap().uid();
+    let status = format!(
+        "Pid:\t{pid}\nUid:\t{user} {user} 0 0\nGid:\t0 0 0 0\nNSpid:\t{pid}\t{OWN}\nSigCgt:\t{caught}\n"
+    );
     let maps = "7f00-7f01 r-xp 0 08:01 1 /opt/lib/server/libjvm.so\n";
     for (name, text) in [("status", status.as_str()), ("maps", maps), ("cmdline", "java\0")] {
         fs::write(dir.join(name), text).unwrap();
@@ -62,14 +72,55 @@ fn old_and_new_machines_are_asked_as_they_understand() {
         _ => b"-1\n",
     };
     for answer in [old as Answering, new] {
-        let proc = tempfile::tempdir().unwrap();
-        let machine = machine(proc.path(), PID, "4");
-        listening(proc.path(), answer);
+        let (_dir, proc) = proc();
+        let machine = machine(&proc, std::process::id(), "4");
+        listening(&machine, answer);
         let client = Client::of(&machine).unwrap();
         assert_eq!(client.jcmd("VM.uptime", Bounds::default()).unwrap(), "12.3 s\n");
         let said = client.jcmd("No.such command", Bounds::default()).unwrap_err().to_string();
         assert!(said.contains("refused No.such: ") && !said.contains(char::is_control), "{said}");
     }
+}
+
+#[test]
+fn only_the_machine_s_own_socket_is_asked() {
+    let refused = |machine: &Machine, why: &str| {
+        let error = Client::of(machine).unwrap_err().to_string();
+        assert!(error.contains("it is not the JVM's") && error.contains(why), "{error}");
+    };
+    let (_dir, proc) = proc();
+    let own = machine(&proc, std::process::id(), "4");
+    listening(&own, |_| b"0\n2");
+    assert!(Client::of(&own).is_ok() && super::listens(&own));
+    let (mut of_another_user, mut of_another_process) = (own.clone(), own.clone());
+    of_another_user.owner.uid += 1;
+    of_another_process.pid = PID;
+    refused(&of_another_user, "is user");
+    assert!(!super::listens(&of_another_user));
+    refused(&of_another_process, "listens there");
+    let socket = own.path(&format!("root/tmp/.java_pid{OWN}"));
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
+    refused(&own, "mode 140666");
+    // A link, also to what would do.
+    let moved = own.path("root/tmp/socket");
+    fs::rename(&socket, &moved).unwrap();
+    fs::set_permissions(&moved, fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("socket", &socket).unwrap();
+    refused(&own, "mode 120777");
+}
+
+#[test]
+fn nothing_is_written_out_of_a_machine_s_root() {
+    let (dir, proc) = proc();
+    let machine = machine(&proc, PID, "4");
+    let host = dir.path().join("host");
+    fs::create_dir(&host).unwrap();
+    for place in ["cwd", "root/tmp"] {
+        fs::remove_dir(machine.path(place)).unwrap();
+    }
+    symlink(&host, machine.path("root/tmp")).unwrap();
+    assert!(super::put_trigger(&machine).is_err());
+    assert_eq!(fs::read_dir(host).unwrap().count(), 0);
 }
 
 /// A process that SIGQUIT kills, however this one was started: what a shell runs in the background ignores it.
@@ -84,14 +135,14 @@ fn sleeping() -> Child {
 
 #[test]
 fn a_process_that_does_not_handle_the_signal_is_left_alone() {
-    let proc = tempfile::tempdir().unwrap();
+    let (_dir, proc) = proc();
     let mut process = sleeping();
     // Every signal but SIGQUIT.
-    let refused = Client::of(&machine(proc.path(), process.id(), "fffffffffffffffb")).unwrap_err();
+    let refused = Client::of(&machine(&proc, process.id(), "fffffffffffffffb")).unwrap_err();
     let left = ["cwd", "root/tmp"]
-        .map(|place| fs::read_dir(proc.path().join(format!("{}/{place}", process.id()))).unwrap().count());
+        .map(|place| fs::read_dir(proc.join(format!("{}/{place}", process.id()))).unwrap().count());
     // The same once it handles the signal by all appearances: it gets it, and dies of it.
-    let seen = super::Handler::of(&machine(proc.path(), process.id(), "4")).unwrap();
+    let seen = super::Handler::of(&machine(&proc, process.id(), "4")).unwrap();
     let alive = process.try_wait().unwrap().is_none();
     seen.signal().unwrap();
     let died = process.wait().unwrap();
@@ -103,9 +154,9 @@ fn a_process_that_does_not_handle_the_signal_is_left_alone() {
 
 #[test]
 fn the_file_that_tells_a_machine_to_listen_goes_again() {
-    let proc = tempfile::tempdir().unwrap();
-    let machine = machine(proc.path(), PID, "4");
-    let [cwd, tmp] = ["cwd", "root/tmp"].map(|place| proc.path().join(format!("{PID}/{place}")));
+    let (_dir, proc) = proc();
+    let machine = machine(&proc, PID, "4");
+    let [cwd, tmp] = ["cwd", "root/tmp"].map(|place| proc.join(format!("{PID}/{place}")));
     let file = |directory: &Path| directory.join(format!(".attach_pid{OWN}"));
     let put = super::put_trigger(&machine).unwrap();
     assert!(file(&cwd).exists() && !file(&tmp).exists());
@@ -116,7 +167,7 @@ fn the_file_that_tells_a_machine_to_listen_goes_again() {
     let put = super::put_trigger(&machine).unwrap();
     assert!(file(&tmp).exists());
     // The process ends, and what leads to its files with it.
-    fs::rename(proc.path().join(PID.to_string()), proc.path().join("gone")).unwrap();
+    fs::rename(proc.join(PID.to_string()), proc.join("gone")).unwrap();
     drop(put);
-    assert_eq!(fs::read_dir(proc.path().join("gone/root/tmp")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(proc.join("gone/root/tmp")).unwrap().count(), 0);
 }

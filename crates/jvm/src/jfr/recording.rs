@@ -1,13 +1,12 @@
 //! A whole recording: a file of several chunks. Does not follow a file that grows: [`super::Tail`] does.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use model::clock::{ClockOffset, ClockPair};
 use model::{Nanos, Pid};
-use rustix::fs::{Mode, OFlags};
 
 use super::bytes::Source;
 use super::chunk::{Chunk, Interpreter, JfrEvent, Summary};
@@ -199,17 +198,17 @@ impl Tail {
 
     /// Opens the oldest chunk that has not been read; says whether there was one.
     fn open_next(&mut self, now: ClockPair) -> Result<bool, Error> {
-        let entries = match fs::read_dir(&self.folder) {
+        let names = match foreign::list(&self.folder) {
             // The JVM removes it when it ends.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.last.0 != i64::MIN => {
                 return Ok(false);
             }
-            entries => entries.map_err(|error| Error::io(&error, 0))?,
+            names => names.map_err(|error| Error::io(&error, 0))?,
         };
-        let paths = entries.flatten().take(MAX_FILES).map(|entry| entry.path());
+        let paths = names.take(MAX_FILES).map(|(name, _)| self.folder.join(name));
         let chunks = paths.filter(|path| path.extension() == Some(OsStr::new("jfr")));
         // A file may be gone, or not yet have its header.
-        let chunks = chunks.filter_map(|path| Some((open(&path)?, path)));
+        let chunks = chunks.filter_map(|path| Some((foreign::open(&path).ok()?, path)));
         let chunks = chunks.filter_map(|(file, path)| {
             let header = settled_header(&file).ok()??;
             Some((header, path, file))
@@ -240,13 +239,6 @@ fn pass(since: Nanos, observed: JfrEvent, tell: &mut dyn FnMut(JfrEvent)) {
     if end >= since {
         tell(observed);
     }
-}
-
-/// Opens a file of a folder that another user writes to: no link, no pipe, no device.
-fn open(path: &Path) -> Option<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    file.metadata().ok()?.is_file().then_some(file)
 }
 
 /// The header, if it was not being written meanwhile.

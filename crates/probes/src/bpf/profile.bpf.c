@@ -167,8 +167,12 @@ static __always_inline void leave_cpu(void *ctx, struct task_struct *task)
 	struct off_cpu *known = bpf_map_lookup_elem(&off_cpu_threads, &tid);
 	struct off_cpu away = {};
 
-	/* a dead thread's id may be given to another */
-	if (state_of(task) & TASK_DEAD || !is_inside()) {
+	/* a dead thread's id may be given to another, and its place is */
+	if (state_of(task) & TASK_DEAD) {
+		bpf_map_delete_elem(&off_cpu_threads, &tid);
+		return;
+	}
+	if (!is_inside()) {
 		if (known)
 			known->since_ns = 0;
 		return;

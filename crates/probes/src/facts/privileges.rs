@@ -1,5 +1,7 @@
 //! What this process may do: `bpf(2)`, capabilities, lockdown; and whose process ids it knows. Asks for nothing more.
 
+#![allow(clippy::disallowed_methods, reason = "/proc or /sys")]
+
 use std::fs;
 
 use libbpf_rs::{MapHandle, MapType, ProgramType, libbpf_sys};

@@ -1,5 +1,7 @@
 //! The kernel's HZ, in which jbd2 counts: from its build configuration, else measured. Never assumed.
 
+#![allow(clippy::disallowed_methods, reason = "/proc or /sys")]
+
 use std::fs;
 use std::thread;
 use std::time::Duration;

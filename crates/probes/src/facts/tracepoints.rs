@@ -92,6 +92,7 @@ pub(super) fn survey() -> (Tracefs, BTreeMap<String, Format>) {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 fn read_formats(tracefs: &Path) -> BTreeMap<String, Format> {
     let formats = registry::tracepoint_names().filter_map(|name| {
         let text = fs::read_to_string(tracefs.join("events").join(name).join("format")).ok()?;

@@ -54,6 +54,7 @@ impl JvmFacts {
 }
 
 /// What the process's own tables say.
+#[allow(clippy::disallowed_methods, reason = "/proc")]
 fn ask<T>(
     pid: u32,
     library: &Result<Library, String>,

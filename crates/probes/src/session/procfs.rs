@@ -1,6 +1,8 @@
 //! What `/proc` shows of processes and threads that the programs follow: those that the target has started, and the
 //! kernel's own threads that work for file systems.
 
+#![allow(clippy::disallowed_methods, reason = "/proc")]
+
 use std::collections::HashSet;
 use std::fs;
 use std::time::{Duration, Instant};

@@ -1,9 +1,7 @@
 //! The functions of a program or library, from its symbol tables. Reads no debug information: without a
 //! symbol table only what a library exports has a name.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
@@ -15,10 +13,9 @@ const MAX_NAME_BYTES: usize = 4096;
 
 /// The bytes of a program or library.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.len() > MAX_BYTES {
-        return Err(io::Error::other("not a regular file, or too large"));
+    let file = foreign::open_named(path)?;
+    if file.metadata()?.len() > MAX_BYTES {
+        return Err(io::Error::other("it is too large"));
     }
     let mut bytes = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut bytes)?;

@@ -38,6 +38,7 @@ pub(crate) struct Mappings(pub(crate) Vec<Mapping>);
 
 impl Mappings {
     /// Of the process whose directory in `/proc` this is.
+    #[allow(clippy::disallowed_methods, reason = "/proc")]
     pub(crate) fn read(process: &Path) -> io::Result<Self> {
         Self::parse(BufReader::new(File::open(process.join("maps"))?.take(MAX_BYTES)))
     }

@@ -2,9 +2,8 @@
 //! Compiler.perfmap` writes it (JDK 17: `CodeCache::write_perf_map`) and agents do. The process
 //! writes what it likes, so it is read with bounds; what is no entry is passed over.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// A large broker's list is some 5 MiB.
@@ -34,13 +33,9 @@ pub(super) struct Entry {
 impl PerfMap {
     /// Reads the list. The file must be regular and belong to `owner` or root: anybody may write to `/tmp`.
     pub(crate) fn read(path: &Path, owner: u32) -> io::Result<Self> {
-        let no_surprises = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        let file = File::options().read(true).custom_flags(no_surprises).open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
-        if metadata.uid() != owner && metadata.uid() != 0 {
+        let file = foreign::open(path)?;
+        let user = file.metadata()?.uid();
+        if user != owner && user != 0 {
             return Err(io::Error::other("it belongs neither to the process's user nor to root"));
         }
         let mut bytes = Vec::new();

@@ -229,6 +229,7 @@ impl Names {
     }
 
     /// A thread's full name, or what the kernel calls it; empty of one that is gone.
+    #[allow(clippy::disallowed_methods, reason = "/proc")]
     pub(super) fn thread(&mut self, tid: Tid) -> Arc<str> {
         let pid = self.pid;
         let comm = self.comms.entry(tid).or_insert_with(|| {

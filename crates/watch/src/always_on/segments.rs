@@ -2,7 +2,7 @@
 //! from it. Only what is asked for is looked at, and only while a request was slow.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl PartitionFile {
             return true;
         }
         // Not read yet, or of an earlier file at this path.
-        let file = File::open(&self.path);
+        let file = foreign::open(&self.path);
         self.generation = file.and_then(|file| probes::always_on::generation(&file)).ok();
         self.generation.is_none() || self.generation == generation
     }
@@ -104,7 +104,7 @@ impl PartitionFile {
 
 /// What is in a directory; nothing where it cannot be read.
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+    foreign::list(directory).into_iter().flatten().map(|(name, _)| directory.join(name))
 }
 
 /// A file of a partition's directory with its numbers.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use broker::topic_ids::TopicIds;
 use libc::c_long;
 use model::{
     ClockOffset, Event, Nanos, Partition, RequestSource, SocketOp, SocketOpKind, Tid, TopicId, TopicPartition,
@@ -22,19 +23,22 @@ pub(super) const SIZE_BYTES: u32 = 4;
 /// Names of topics by their ids, read again where one is new.
 pub(super) struct Topics {
     log_dirs: Vec<PathBuf>,
+    ids: TopicIds,
     names: HashMap<TopicId, Arc<str>>,
     scanned: Instant,
 }
 
 impl Topics {
     pub(super) fn of(log_dirs: &[PathBuf]) -> Self {
-        let names = broker::topic_ids::scan(log_dirs);
-        Self { log_dirs: log_dirs.to_vec(), names, scanned: Instant::now() }
+        let mut ids = TopicIds::default();
+        let names = ids.changes(log_dirs, &mut || ()).into_iter().collect();
+        Self { log_dirs: log_dirs.to_vec(), ids, names, scanned: Instant::now() }
     }
 
     fn name(&mut self, id: TopicId) -> Option<Arc<str>> {
         if !self.names.contains_key(&id) && self.scanned.elapsed() >= SCAN_INTERVAL {
-            *self = Self::of(&self.log_dirs);
+            self.names.extend(self.ids.changes(&self.log_dirs, &mut || ()));
+            self.scanned = Instant::now();
         }
         self.names.get(&id).cloned()
     }

@@ -18,6 +18,7 @@ use crate::mounts::{self, DeviceNumber, Mount};
 /// Has the calling thread see groups as the host's first process does. From within a container with a cgroup namespace
 /// a broker's group in another one has no name (`cgroup_namespaces(7)`). Takes `CAP_SYS_ADMIN`, and the host's process ids;
 /// without them nothing changes.
+#[allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 pub(super) fn see_all() {
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/cgroup")).ok();
     if namespace("1") == namespace("thread-self") {

@@ -119,6 +119,7 @@ impl Threads {
 
 impl Known {
     /// The thread at this time, by its file if that is open.
+    #[allow(clippy::disallowed_methods, reason = "/proc or /sys")]
     fn read(
         thread: &Thread<'_>,
         role: Option<&'static str>,

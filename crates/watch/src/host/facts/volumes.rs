@@ -74,6 +74,7 @@ const HAS_JOURNAL: u32 = 0x4;
 const FAST_COMMIT: u32 = 0x400;
 
 /// The features of the file system on a device.
+#[allow(clippy::disallowed_methods, reason = "a device")]
 pub(super) fn features(device: &Path) -> Known<Ext4> {
     let why = |error: std::io::Error| format!("{}: {error}", device.display());
     let file = File::open(device).map_err(why)?;
