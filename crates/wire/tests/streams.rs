@@ -672,8 +672,8 @@ fn tls_and_other_protocols_are_told_apart() {
 /// Every row copies its topic's name: a name of 32 KiB and a thousand partitions of 16 bytes would become 32 MiB.
 #[test]
 fn rows_of_a_request_are_bounded_by_their_bytes() {
-    const PARTITIONS: u32 = 1_000;
-    let name = vec![b't'; 32_767];
+    const PARTITIONS: u32 = 20_000;
+    let name = [b't'; 249];
     let mut body = [&[0xff; 4][..], &[0, 0, 1, 0], &[0, 0, 0, 1], &[0, 0, 0, 1]].concat();
     body.extend((name.len() as u16).to_be_bytes());
     body.extend(&name);
@@ -688,6 +688,62 @@ fn rows_of_a_request_are_bounded_by_their_bytes() {
     let error = frame.error.as_ref().unwrap();
     assert!(matches!(error, FrameError::Malformed(Error { kind: ErrorKind::TooLarge(_), .. })), "{error:?}");
     assert!(!matches!(&frame.body, RequestBody::Fetch(body) if !body.partitions.is_empty()));
+}
+
+#[test]
+fn batches_beyond_what_is_kept_of_a_request_are_counted_and_cost_no_partition() {
+    let batch = kafka::batch(Compression::None, &["a"], 0);
+    let partitions: Vec<_> = (0..30).map(|partition| ("t", partition, batch.repeat(2_000))).collect();
+    let bytes = kafka::produce_request(9, 1, &partitions);
+    let frames = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &[&bytes], 0);
+    let body = produce(&frames[0]);
+    let (kept, omitted) = body.partitions.iter().fold((0, 0), |(kept, omitted), partition| {
+        (kept + partition.batches.len(), omitted + partition.batches_omitted as usize)
+    });
+    assert_eq!((frames[0].error, body.partitions.len(), kept + omitted), (None, 30, 60_000));
+    assert!(kept * size_of::<BatchHeader>() <= 4 << 20 && kept > 40_000, "{kept} heads");
+}
+
+#[test]
+fn a_name_that_no_topic_can_have_is_refused() {
+    for (length, is_refused) in [(249, false), (250, true)] {
+        let name = "t".repeat(length);
+        let produce = kafka::produce_request(9, 1, &[(&name, 0, Vec::new())]);
+        let frames = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &[&produce], 0);
+        let is_bad_length = |error: FrameError| {
+            matches!(error, FrameError::Malformed(Error { kind: ErrorKind::BadLength(250), .. }))
+        };
+        assert_eq!(frames[0].error.is_some_and(is_bad_length), is_refused, "{:?}", frames[0].error);
+    }
+}
+
+#[test]
+fn buffers_that_are_given_back_change_no_frame() {
+    let all = requests().concat();
+    let expected = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &[&all], 0);
+    let answers: Vec<u8> = (3..=13)
+        .flat_map(|v| kafka::response(0, v, 100 + i32::from(v), &kafka::produce_response_body(v)))
+        .collect();
+    let answered = feed_responses(&mut ResponseStream::new(Options::default(), Start::Boundary), &[&answers]);
+    for step in [1, 7, 100, 5_000] {
+        let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+        let mut responses = ResponseStream::new(Options::default(), Start::Boundary);
+        let (mut frames, mut response_frames, mut kept) = (Vec::new(), Vec::new(), 0);
+        for chunk in all.chunks(step) {
+            frames.extend(feed(&mut stream, &[chunk], 0));
+            kept = kept.max(stream.kept_bytes());
+            stream.release_buffers();
+        }
+        for chunk in answers.chunks(step) {
+            response_frames.extend(feed_responses(&mut responses, &[chunk]));
+            responses.release_buffers();
+        }
+        assert_eq!(without_stamps(frames), without_stamps(expected.clone()), "{step}");
+        assert_eq!(response_frames.len(), answered.len());
+        assert!(response_frames.iter().zip(&answered).all(|(one, other)| one.body == other.body));
+        assert!(kept > 500, "{kept} bytes at most");
+        assert_eq!((stream.kept_bytes(), responses.kept_bytes()), (0, 0));
+    }
 }
 
 #[test]

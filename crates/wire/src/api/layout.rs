@@ -4,8 +4,8 @@
 //! that nobody wants are passed over by their type; the others are [`Values`]. Structures in arrays end with tagged
 //! fields (KIP-482) in flexible versions.
 
-use crate::Error;
 use crate::reader::Reader;
+use crate::{Error, ErrorKind};
 
 /// The fields of a body or of a structure, in order.
 pub(crate) type Layout = &'static [Field];
@@ -316,8 +316,14 @@ impl<'a> BodyReader<'a> {
                 Kind::Group => self.values.group.add(reader.nullable_string(flexible)?),
                 Kind::Transaction => self.values.transaction.add(reader.nullable_string(flexible)?),
                 Kind::Key => self.values.key.add(reader.nullable_string(flexible)?),
-                Kind::TopicName => self.values.topic_name = Some(reader.string(flexible)?),
-                Kind::NullableTopicName => self.values.topic_name = reader.nullable_string(flexible)?,
+                Kind::TopicName => {
+                    let name = reader.string(flexible)?;
+                    self.values.topic_name = Some(topic_name(name, &reader)?);
+                }
+                Kind::NullableTopicName => {
+                    let name = reader.nullable_string(flexible)?;
+                    self.values.topic_name = name.map(|name| topic_name(name, &reader)).transpose()?;
+                }
                 Kind::TopicId => self.values.topic_id = Some(reader.uuid()?),
                 Kind::Replicas => {
                     let count = reader.bytes_length(flexible)?.unwrap_or(0);
@@ -330,6 +336,13 @@ impl<'a> BodyReader<'a> {
         self.reader = reader;
         Ok(())
     }
+}
+
+/// A topic's name, if it can be one (`Topic.MAX_NAME_LENGTH`).
+fn topic_name<'a>(name: &'a str, reader: &Reader<'_>) -> Result<&'a str, Error> {
+    const MAX_BYTES: usize = 249;
+    let is_one = name.len() <= MAX_BYTES;
+    if is_one { Ok(name) } else { Err(reader.error(ErrorKind::BadLength(name.len() as i64))) }
 }
 
 impl Field {

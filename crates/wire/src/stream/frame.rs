@@ -63,6 +63,11 @@ fn set_text(kept: &mut String, text: &str) {
     kept.push_str(text);
 }
 
+/// What a text's buffer takes.
+pub(super) fn text_bytes(text: Option<&String>) -> usize {
+    text.map_or(0, String::capacity)
+}
+
 /// Sets a text, reusing its buffer.
 pub(super) fn set_optional_text(slot: &mut Option<String>, text: Option<&str>) {
     match (slot.as_mut(), text) {
@@ -189,6 +194,17 @@ impl Partition {
     /// The longest message id that is kept whole.
     pub const MAX_MESSAGE_ID_BYTES: usize = 256;
 
+    /// What it takes in memory, with its buffers.
+    fn kept_bytes(&self) -> usize {
+        let ids: usize = self.message_ids.iter().map(String::capacity).sum();
+        let name = if let TopicRef::Name(name) = &self.topic { name.capacity() } else { 0 };
+        size_of::<Self>()
+            + name
+            + self.batches.capacity() * size_of::<BatchHeader>()
+            + self.message_ids.capacity() * size_of::<String>()
+            + ids
+    }
+
     /// Clears what an earlier frame left, but for the topic.
     #[inline]
     pub(super) fn clear(&mut self, bytes: u32, records: Option<u64>) {
@@ -237,10 +253,17 @@ impl Partition {
     }
 }
 
+/// What a list takes in memory.
+fn list_bytes(partitions: &Vec<Partition>) -> usize {
+    let unused = partitions.capacity() - partitions.len();
+    unused * size_of::<Partition>() + partitions.iter().map(Partition::kept_bytes).sum::<usize>()
+}
+
 /// What is kept of one body: more partitions or message ids than fit are an error.
 const MAX_KEPT_BYTES: usize = 8 << 20;
-/// How many partitions' buffers are kept for later bodies.
+/// How many partitions' buffers are kept for later bodies, and how many bytes of them.
 const MAX_POOLED_PARTITIONS: usize = 1024;
+const MAX_POOLED_BYTES: usize = 1 << 20;
 
 /// Fills a body's list of partitions, within [`MAX_KEPT_BYTES`]. An earlier body's partitions stay in the list until it is
 /// finished, so that their buffers are used again where they are.
@@ -249,6 +272,9 @@ pub(super) struct PartitionFiller {
     filled: usize,
     kept_bytes: usize,
     pool: Vec<Partition>,
+    /// What the pool takes in memory, and what the list took when it was last finished.
+    pool_bytes: usize,
+    list_bytes: usize,
 }
 
 impl PartitionFiller {
@@ -257,8 +283,31 @@ impl PartitionFiller {
     }
 
     /// Gives back what a list of an earlier body holds beyond the bound: each of its partitions keeps its buffers.
-    pub(super) fn shorten(partitions: &mut Vec<Partition>) {
-        partitions.truncate(MAX_POOLED_PARTITIONS);
+    pub(super) fn shorten(&mut self, partitions: &mut Vec<Partition>) {
+        if partitions.len() > MAX_POOLED_PARTITIONS {
+            partitions.truncate(MAX_POOLED_PARTITIONS);
+            self.list_bytes = list_bytes(partitions);
+        }
+        if self.list_bytes + self.pool_bytes > MAX_POOLED_BYTES {
+            (*partitions, self.pool) = (Vec::new(), Vec::new());
+            (self.list_bytes, self.pool_bytes) = (0, 0);
+        }
+    }
+
+    /// What it takes in memory, with the list that it fills.
+    pub(super) fn total_bytes(&self) -> usize {
+        self.list_bytes + self.pool_bytes + self.kept_bytes
+    }
+
+    /// How many batches' heads a partition may have now, of this limit. They take at most half of the room, so that
+    /// batches do not crowd out partitions.
+    pub(super) fn batch_limit(&mut self, limit: usize) -> usize {
+        let kept_bytes = self.kept_bytes + size_of::<BatchHeader>();
+        if kept_bytes > MAX_KEPT_BYTES / 2 {
+            return 0;
+        }
+        self.kept_bytes = kept_bytes;
+        limit
     }
 
     /// Counts what is kept of the body.
@@ -279,7 +328,9 @@ impl PartitionFiller {
     ) -> Result<&'p mut Partition, Error> {
         self.keep(size_of::<Partition>() + name_bytes)?;
         if self.filled == partitions.len() {
-            partitions.push(self.pool.pop().unwrap_or_default());
+            let pooled = self.pool.pop();
+            self.pool_bytes -= pooled.as_ref().map_or(0, Partition::kept_bytes);
+            partitions.push(pooled.unwrap_or_default());
         }
         self.filled += 1;
         self.last(partitions).ok_or(Error::new(ErrorKind::TooLarge(MAX_KEPT_BYTES), 0))
@@ -294,8 +345,12 @@ impl PartitionFiller {
     pub(super) fn finish(&mut self, partitions: &mut Vec<Partition>) {
         if self.filled < partitions.len() {
             let room = MAX_POOLED_PARTITIONS.saturating_sub(self.pool.len());
+            let pooled = self.pool.len();
             self.pool.extend(partitions.drain(self.filled..).take(room));
+            self.pool_bytes += self.pool.iter().skip(pooled).map(Partition::kept_bytes).sum::<usize>();
         }
+        self.list_bytes = list_bytes(partitions);
+        self.kept_bytes = 0;
     }
 
     /// Sets `partitions` to the rows that `read` hands out of a whole body; to none if they are too many.
@@ -304,9 +359,10 @@ impl PartitionFiller {
         partitions: &mut Vec<Partition>,
         read: impl FnOnce(&mut dyn FnMut(&Values<'_>)) -> Result<V, Error>,
     ) -> Result<V, Error> {
+        self.shorten(partitions);
         self.begin();
         let mut kept = Ok(());
-        let values = read(&mut |values: &Values<'_>| {
+        let read = read(&mut |values: &Values<'_>| {
             if kept.is_ok() {
                 kept = self.add(partitions, values.topic_name.map_or(0, str::len)).map(|partition| {
                     partition.topic.set(values);
@@ -314,12 +370,13 @@ impl PartitionFiller {
                     partition.set(values);
                 });
             }
-        })?;
-        if kept.is_err() {
+        });
+        if kept.is_err() || read.is_err() {
             *partitions = Vec::new();
+            self.filled = 0;
         }
         self.finish(partitions);
-        kept.map(|()| values)
+        kept.and(read)
     }
 }
 

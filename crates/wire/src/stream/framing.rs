@@ -257,6 +257,20 @@ impl<T: Copy> Framing<T> {
         counts
     }
 
+    /// What it holds of the stream, in bytes of memory.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.carry.capacity() + self.stamps.capacity() * size_of::<T>()
+    }
+
+    /// Gives back buffers where no frame has begun that is to be returned; whether that is so.
+    pub(super) fn release_buffers(&mut self) -> bool {
+        let is_between_frames = self.state != State::Body && !self.held();
+        if is_between_frames && self.carry.is_empty() {
+            (self.carry, self.stamps) = (Vec::new(), Vec::new());
+        }
+        is_between_frames
+    }
+
     pub(super) fn protocol(&self) -> Protocol {
         // A frame on trial may be a large one: what was searched ends where it starts.
         let on_trial = matches!(self.state, State::Head | State::Body);

@@ -1,7 +1,7 @@
 //! Requests, one after the other, out of a direction's bytes. Decodes headers of all, bodies of Produce,
 //! Fetch and share groups, and of others the groups and transactions they name.
 
-use super::frame::{PartitionFiller, set_optional_text};
+use super::frame::{PartitionFiller, set_optional_text, text_bytes};
 use super::framing::{Cut, Direction, Framing, Head, Scrutiny, Span, Step, judge_head};
 use super::walk::{BodyWalk, MAX_ELEMENT_BYTES, Origin, starts_as_produce};
 use super::{
@@ -68,6 +68,18 @@ impl<T: Copy> RequestStream<T> {
     pub fn lost(&mut self, n: u64, at: T) -> Option<&RequestFrame<T>> {
         let frame = self.framing.lost(&mut self.decoder, n, at);
         if frame { self.decoder.frame.as_ref() } else { None }
+    }
+
+    /// Bytes of memory that it holds besides itself: what came of the next frame, the last frame, and buffers.
+    pub fn kept_bytes(&self) -> usize {
+        self.framing.kept_bytes() + self.decoder.kept_bytes()
+    }
+
+    /// Gives back what it holds for the next frame's sake, unless that has begun.
+    pub fn release_buffers(&mut self) {
+        if self.framing.release_buffers() {
+            self.decoder.release();
+        }
     }
 
     /// What happened so far.
@@ -137,6 +149,30 @@ impl<T: Copy> RequestDecoder<T> {
 }
 
 impl<T: Copy> RequestDecoder<T> {
+    fn kept_bytes(&self) -> usize {
+        let body = match self.frame.as_ref().map(|frame| &frame.body) {
+            Some(RequestBody::Produce(body)) => text_bytes(body.transactional_id.as_ref()),
+            Some(RequestBody::Fetch(body)) => text_bytes(body.group_id.as_ref()),
+            Some(RequestBody::Ids(body)) => {
+                text_bytes(body.transactional_id.as_ref()) + text_bytes(body.group_id.as_ref())
+            }
+            Some(RequestBody::Other) | None => 0,
+        };
+        let spare = text_bytes(self.spare.transactional_id.as_ref())
+            + text_bytes(self.spare_fetch.group_id.as_ref())
+            + text_bytes(self.spare_ids.transactional_id.as_ref())
+            + text_bytes(self.spare_ids.group_id.as_ref());
+        let client_id = self.frame.as_ref().map_or(0, |frame| text_bytes(frame.client_id.as_ref()));
+        self.walk.kept_bytes() + self.filler.total_bytes() + client_id + body + spare
+    }
+
+    fn release(&mut self) {
+        self.frame = None;
+        self.walk.release();
+        (self.spare, self.spare_fetch) = (ProduceBody::default(), FetchBody::default());
+        (self.spare_ids, self.filler) = (RequestIdsBody::default(), PartitionFiller::default());
+    }
+
     /// A frame begins that has this header.
     fn open(&mut self, header: RequestHeader<'_>, span: Span<T>) {
         let stream_end = span.stream_start + 4 + u64::from(span.size);
@@ -174,7 +210,7 @@ impl<T: Copy> RequestDecoder<T> {
             Err(error) => frame.error = Some(FrameError::Malformed(error.shifted(4))),
             Ok(()) if api_key == ApiKey::PRODUCE => {
                 let mut body = std::mem::take(&mut self.spare);
-                PartitionFiller::shorten(&mut body.partitions);
+                self.walk.shorten(&mut body.partitions);
                 body.transactional_id.iter_mut().for_each(String::clear);
                 (body.acks, body.timeout_ms) = (None, 0);
                 frame.body = RequestBody::Produce(body);

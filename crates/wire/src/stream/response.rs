@@ -70,6 +70,18 @@ impl<T: Copy> ResponseStream<T> {
         if frame { self.decoder.frame.as_ref() } else { None }
     }
 
+    /// As [`super::RequestStream::kept_bytes`].
+    pub fn kept_bytes(&self) -> usize {
+        self.framing.kept_bytes() + self.decoder.walk.kept_bytes() + self.decoder.filler.total_bytes()
+    }
+
+    /// As [`super::RequestStream::release_buffers`].
+    pub fn release_buffers(&mut self) {
+        if self.framing.release_buffers() {
+            self.decoder.release();
+        }
+    }
+
     /// What happened so far.
     pub fn counts(&self) -> StreamCounts {
         self.framing.counts()
@@ -104,6 +116,13 @@ impl<T> ResponseDecoder<T> {
         self.shape != ResponseShape::None && !self.is_read
     }
 
+    fn release(&mut self) {
+        self.frame = None;
+        self.walk.release();
+        (self.spare, self.filler) = (Vec::new(), PartitionFiller::default());
+        self.spare_fetch = FetchResponseBody::default();
+    }
+
     /// Keeps the buffers of the last frame, and prepares for the body of the one that begins.
     fn prepare(&mut self, frame: &mut ResponseFrame<T>) {
         match self.frame.take().map(|last| last.body) {
@@ -117,7 +136,7 @@ impl<T> ResponseDecoder<T> {
         match self.walk.begin(api_key, version) {
             Ok(()) => {
                 let mut body = std::mem::take(&mut self.spare_fetch);
-                PartitionFiller::shorten(&mut body.partitions);
+                self.walk.shorten(&mut body.partitions);
                 body.session_id = 0;
                 frame.body = ResponseBody::Fetch(body);
             }
@@ -164,7 +183,16 @@ impl<T> ResponseDecoder<T> {
             }
             ApiKey::METADATA => {
                 let (mut topics, mut replicas) = (Vec::new(), Vec::new());
+                self.filler.begin();
+                let mut kept = Ok(());
                 let values = api_key.read_response(bytes, version, |values| {
+                    let name_bytes = values.topic_name.map_or(0, str::len);
+                    kept = kept.and_then(|()| {
+                        self.filler.keep(size_of::<([u8; 16], Option<String>)>() + name_bytes)
+                    });
+                    if kept.is_err() {
+                        return;
+                    }
                     let (id, name) = (values.topic_id.unwrap_or_default(), values.topic_name);
                     match (values.replicas, values.int(Number::Partition)) {
                         _ if name.is_none() && id == [0; 16] => {}
@@ -175,6 +203,7 @@ impl<T> ResponseDecoder<T> {
                         _ => topics.push((id, name.map(str::to_owned))),
                     }
                 })?;
+                kept?;
                 frame.body = ResponseBody::Metadata { topics, replicas };
                 values
             }

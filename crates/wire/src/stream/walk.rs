@@ -89,6 +89,11 @@ impl BodyWalk {
         Ok(())
     }
 
+    /// See [`PartitionFiller::shorten`].
+    pub(super) fn shorten(&mut self, partitions: &mut Vec<Partition>) {
+        self.filler.shorten(partitions);
+    }
+
     /// The frame ends: its partitions are those that were read.
     pub(super) fn finish(&mut self, partitions: &mut Vec<Partition>) {
         self.filler.finish(partitions);
@@ -96,6 +101,17 @@ impl BodyWalk {
 
     pub(super) fn is_done(&self) -> bool {
         self.stage == Stage::Done
+    }
+
+    /// See [`super::RequestStream::kept_bytes`].
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.filler.total_bytes() + self.topic.name_bytes() + self.scratch.capacity()
+    }
+
+    /// Gives its buffers back, between two bodies.
+    pub(super) fn release(&mut self) {
+        (self.filler, self.scratch) = (PartitionFiller::default(), Vec::new());
+        self.topic = TopicRef::default();
     }
 
     /// Reads elements as far as `bytes` have all of them; at least one, or none and says why. `left` is what the frame
@@ -296,7 +312,7 @@ impl BodyWalk {
             Origin::Client => Partition::MAX_PRODUCED_BATCHES,
             Origin::Broker => Partition::MAX_FETCHED_BATCHES,
         };
-        partition.add(header, limit);
+        partition.add(header, self.filler.batch_limit(limit));
         self.records_left = self.records_left.saturating_sub(u64::from(header.length_bytes));
     }
 
@@ -387,11 +403,11 @@ pub(super) fn starts_as_produce(levels: &Levels, bytes: &[u8], left: usize) -> R
     Ok(fits && body.values.int(Number::Partition).is_some_and(|partition| partition >= 0))
 }
 
-/// Whether a broker could have such a topic (`Topic.java`: 1 to 249 of these characters).
+/// Whether a broker could have such a topic (`Topic.java`: some of these characters; too many are not read).
 fn is_legal_topic(values: &Values<'_>) -> bool {
     let legal = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
     match values.topic_name {
-        Some(name) => (1..=249).contains(&name.len()) && name.bytes().all(legal),
+        Some(name) => !name.is_empty() && name.bytes().all(legal),
         None => values.topic_id.is_some_and(|id| id != [0; 16]),
     }
 }
