@@ -7,6 +7,7 @@ use model::{Nanos, Request, TlsTotals, TopicId};
 
 use crate::config::Config;
 use crate::connection::Connection;
+use crate::connections::Connections;
 use crate::context::Context;
 use crate::counters::{Counters, add_stream};
 use crate::early::MAX_WAIT;
@@ -14,7 +15,6 @@ use crate::exchange::NoResponse;
 use crate::link::{self, Flags, NoSegment, Segment, Side};
 use crate::packet::Packet;
 use crate::streams::Ends;
-use crate::table::Table;
 
 /// How often, in the packets' time, silent connections are asked about requests that wait too long.
 const ROUND: Nanos = Nanos::from_millis(60_000);
@@ -25,7 +25,7 @@ const ROUND: Nanos = Nanos::from_millis(60_000);
 /// they are complete: with the end of the response, or of an acks=0 request.
 pub struct Analyzer {
     ports: Vec<u16>,
-    connections: Table<Ends, Connection>,
+    connections: Connections,
     cx: Context,
     next_round: Nanos,
     /// Connections in which segments wait, and when to ask them, were they silent until then.
@@ -38,7 +38,11 @@ impl Analyzer {
         let limits = config.limits;
         Self {
             ports: config.ports.clone(),
-            connections: Table::new(limits.connections),
+            connections: Connections::new(
+                limits.connections,
+                limits.connection_bytes,
+                limits.unacknowledged_bytes,
+            ),
             cx: Context::new(config),
             next_round: Nanos::MIN,
             waiting: VecDeque::new(),
@@ -64,10 +68,10 @@ impl Analyzer {
 
     /// The capture is over: every request still without a response gets its row.
     pub fn finish(&mut self, out: &mut impl FnMut(Box<Request>)) {
-        for connection in self.connections.values_mut() {
+        self.connections.visit(|connection| {
             connection.end(NoResponse::CaptureEnded, &mut self.cx);
             self.cx.drain(out);
-        }
+        });
     }
 
     /// What was counted so far.
@@ -105,7 +109,7 @@ impl Analyzer {
     /// Tells the names of topic ids, as from the broker's own log directories.
     pub fn learn_topics(&mut self, topics: impl IntoIterator<Item = (TopicId, Arc<str>)>) {
         for (id, name) in topics {
-            self.cx.topics.learn(id, &name);
+            self.cx.topics.know(id, &name);
         }
     }
 
@@ -132,14 +136,13 @@ impl Analyzer {
             if connection.begins_to_wait() {
                 self.waiting.push_back((at + MAX_WAIT, ends));
             }
+            self.connections.settle(&ends, &mut self.cx);
         }
         self.ask_waiting(at);
         // The second half is for clocks that were ahead once.
         if at >= self.next_round || self.next_round - at > ROUND {
             self.next_round = at + ROUND;
-            for connection in self.connections.values_mut() {
-                connection.give_up_late(at, &mut self.cx);
-            }
+            self.connections.visit(|connection| connection.give_up_late(at, &mut self.cx));
         }
     }
 
@@ -155,6 +158,7 @@ impl Analyzer {
             if connection.begins_to_wait() {
                 self.waiting.push_back((now + MAX_WAIT, ends));
             }
+            self.connections.settle(&ends, &mut self.cx);
         }
     }
 
@@ -170,21 +174,17 @@ impl Analyzer {
         let client = self.client(side, segment);
         let Self { connections, cx, .. } = self;
         if let Some(connection) = connections.touch(&ends) {
-            if connection.is_reused_by(side, segment) {
-                connection.end(NoResponse::ConnectionEnded, cx);
-                *connection = Connection::new(ends, client);
-                cx.counters.connections += 1;
+            if !connection.is_reused_by(side, segment) {
+                return;
             }
-            return;
+            connection.end(NoResponse::ConnectionEnded, cx);
+            connections.remove(&ends);
         }
         if segment.flags.has(Flags::RST) || !(segment.flags.has(Flags::SYN) || segment.has_payload()) {
             return;
         }
         cx.counters.connections += 1;
-        if let Some(mut evicted) = connections.insert(ends, Connection::new(ends, client)) {
-            cx.counters.evicted_connections += 1;
-            evicted.end(NoResponse::Forgotten, cx);
-        }
+        connections.insert(ends, Connection::new(ends, client), cx);
     }
 
     /// Which side is the client, where the ports or the SYN's direction tell.

@@ -24,14 +24,21 @@ pub struct Config {
 pub struct Limits {
     /// Connections followed at once; beyond, the one quiet for longest is forgotten.
     pub connections: usize,
+    /// Bytes of memory kept of them: requests that wait, frames that are read, buffers. Beyond, the same.
+    pub connection_bytes: usize,
+    /// The same of connections of which neither side has acknowledged what the other sent: packets that anybody can send,
+    /// and captures of one direction.
+    pub unacknowledged_bytes: usize,
     /// Bytes that came early held for one direction of a connection.
     pub held_bytes_per_direction: usize,
     /// The same over all connections.
     pub held_bytes: usize,
     /// Requests of one connection waiting for their responses.
     pub pending_per_connection: usize,
-    /// The same over all connections.
-    pub pending: usize,
+    /// Bytes of topics' names, by which ids are found.
+    pub topic_bytes: usize,
+    /// Bytes of the rows that one packet completes; beyond, requests are dropped.
+    pub row_bytes: usize,
     /// Partitions whose latest batches, 2 KiB each at most, and high watermarks are remembered, to tell when the data of a
     /// fetch had come.
     pub produced_partitions: usize,
@@ -46,21 +53,42 @@ pub struct Limits {
     pub max_decompressed_bytes: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
+/// The least that is kept of a connection.
+const MIN_CONNECTION_BYTES: usize = 1_024;
+/// What is remembered of a partition: [`Limits::produced_partitions`].
+const PRODUCED_PARTITION_BYTES: usize = 2_560;
+
+impl Limits {
+    /// Shares of so many bytes of memory.
+    pub fn within(bytes: usize) -> Self {
         let wire = wire::stream::Options::default();
+        let (connection_bytes, held_bytes) = (bytes / 2, bytes / 8);
         Self {
-            connections: 65_536,
-            held_bytes_per_direction: 4 << 20,
-            held_bytes: 64 << 20,
+            connections: (connection_bytes / MIN_CONNECTION_BYTES).min(65_536),
+            connection_bytes,
+            unacknowledged_bytes: bytes / 8,
+            held_bytes_per_direction: (held_bytes / 4).min(4 << 20),
+            held_bytes,
             pending_per_connection: 4_096,
-            pending: 131_072,
-            produced_partitions: 8_192,
+            topic_bytes: bytes / 16,
+            row_bytes: bytes / 16,
+            produced_partitions: (bytes / 8 / PRODUCED_PARTITION_BYTES).min(8_192),
             answer_within: Nanos::from_millis(600_000),
             max_frame_bytes: wire.max_frame_bytes,
             max_batch_buffer_bytes: wire.max_batch_buffer_bytes,
             max_decompressed_bytes: wire.max_decompressed_bytes,
         }
+    }
+
+    /// Bytes of one connection's requests that wait for their responses; one may always wait.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.unacknowledged_bytes / 4
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::within(512 << 20)
     }
 }
 

@@ -3,12 +3,14 @@
 use model::{Nanos, TlsCount};
 use wire::stream::StreamCounts;
 
+use crate::acknowledgement::Acknowledgement;
 use crate::context::Context;
 use crate::early::{CapturedSides, EarlySegments};
 use crate::exchange::NoResponse;
 use crate::link::{Flags, Segment, Side};
 use crate::reassembly::{Chunk, Pool, Reassembly, Sink};
 use crate::streams::{Ends, State};
+use crate::table::Table;
 
 pub(crate) struct Connection {
     ends: Ends,
@@ -16,6 +18,9 @@ pub(crate) struct Connection {
     state: State,
     early: EarlySegments,
     captured_sides: CapturedSides,
+    acknowledgement: Acknowledgement,
+    /// What was kept when it was last counted.
+    counted_bytes: usize,
     is_known_to_wait: bool,
     last: Nanos,
     /// Payload that was not counted as TLS.
@@ -31,10 +36,38 @@ impl Connection {
             state: State::new(ends, client),
             early: EarlySegments::default(),
             captured_sides: CapturedSides::default(),
+            acknowledgement: Acknowledgement::default(),
+            counted_bytes: Table::<Ends, Self>::ENTRY_BYTES,
             is_known_to_wait: false,
             last: Nanos::ZERO,
             payload_bytes: 0,
         }
+    }
+
+    /// Whether one side has acknowledged what the other sent.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.acknowledgement.is_seen()
+    }
+
+    /// Whether nothing more will come of it.
+    pub(crate) fn is_over_already(&self) -> bool {
+        self.state.is_done()
+    }
+
+    /// What was kept of it, in bytes of memory, when that was last counted.
+    pub(crate) fn counted_bytes(&self) -> usize {
+        self.counted_bytes
+    }
+
+    /// Counts what is kept of it, but for what [`Pool`] counts.
+    pub(crate) fn recount(&mut self) {
+        let kept = self.early.list_bytes() + self.state.kept_bytes();
+        self.counted_bytes = Table::<Ends, Self>::ENTRY_BYTES + kept;
+    }
+
+    /// Gives back the buffers of frames that were read.
+    pub(crate) fn release_buffers(&mut self) {
+        self.state.release_buffers();
     }
 
     /// Whether a segment opens another connection between the same ends.
@@ -65,6 +98,8 @@ impl Connection {
             return;
         }
         self.captured_sides.add(side, segment);
+        self.acknowledgement.add(side, segment);
+        cx.pool.is_shared = self.acknowledgement.is_seen();
         self.early.count_packet();
         if self.state.is_done() {
             self.synchronize(side, segment);

@@ -22,11 +22,10 @@ pub(crate) struct Context {
     pub(crate) replicas: Replicas,
     /// TLS since it was last asked about.
     pub(crate) tls: TlsTotals,
-    /// Requests waiting for their responses, over all connections.
-    pub(crate) pending: usize,
     /// Rows that the caller has not got yet: boxed from the beginning, because a row is large and changes hands often.
     #[expect(clippy::vec_box, reason = "rows stay where they are while they change hands")]
     finished: Vec<Box<Request>>,
+    finished_bytes: usize,
 }
 
 impl Context {
@@ -36,13 +35,13 @@ impl Context {
             limits,
             stream_options: config.stream_options(),
             counters: Counters::default(),
-            topics: Topics::new(config.topics),
+            topics: Topics::new(config.topics, limits.topic_bytes),
             arrivals: Arrivals::new(limits.produced_partitions),
             pool: Pool::new(limits.held_bytes_per_direction, limits.held_bytes),
             replicas: Replicas::default(),
             tls: TlsTotals::default(),
-            pending: 0,
             finished: Vec::new(),
+            finished_bytes: 0,
         }
     }
 
@@ -54,11 +53,18 @@ impl Context {
             }
         }
         *self.counters.requests_by_api.entry(row.api).or_default() += 1;
+        self.finished_bytes += row.memory_bytes();
         self.finished.push(row);
+    }
+
+    /// Whether there are so many finished rows that no more requests are taken before they are handed over.
+    pub(crate) fn is_full(&self) -> bool {
+        self.finished_bytes > self.limits.row_bytes
     }
 
     /// Hands over the finished rows.
     pub(crate) fn drain(&mut self, out: &mut impl FnMut(Box<Request>)) {
+        self.finished_bytes = 0;
         self.finished.drain(..).for_each(out);
     }
 }

@@ -49,6 +49,11 @@ impl EarlySegments {
         self.segments.is_empty()
     }
 
+    /// What the list takes in memory; [`Pool`] counts what is in it.
+    pub(crate) fn list_bytes(&self) -> usize {
+        self.segments.capacity() * size_of::<EarlySegment>()
+    }
+
     /// Counts a packet of the connection.
     pub(crate) fn count_packet(&mut self) {
         self.packets += 1;

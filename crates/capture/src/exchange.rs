@@ -21,6 +21,8 @@ pub(crate) struct Exchange {
     client: SocketAddr,
     broker: SocketAddr,
     pending: VecDeque<PendingRequest>,
+    /// Bytes of their rows.
+    pending_bytes: usize,
     /// Bounds of the correlation ids in `pending`, so that a search through bytes that are no response
     /// is cheap.
     correlations: (i32, i32),
@@ -35,6 +37,7 @@ struct PendingRequest {
     api_key: ApiKey,
     /// A fetch that sees only what is committed: data may be there long before it may have it.
     read_committed: bool,
+    bytes: usize,
     row: Box<Request>,
 }
 
@@ -67,6 +70,7 @@ impl Exchange {
             client,
             broker,
             pending: VecDeque::new(),
+            pending_bytes: 0,
             correlations: (i32::MAX, i32::MIN),
             answered: Nanos::MIN,
             answers_lost: 0,
@@ -78,8 +82,18 @@ impl Exchange {
         !self.pending.is_empty()
     }
 
+    /// What is kept, in bytes of memory.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let client_id = self.client_id.as_ref().map_or(0, |id| id.len());
+        self.pending_bytes + self.pending.capacity() * size_of::<PendingRequest>() + client_id
+    }
+
     /// A request was seen.
     pub(crate) fn request(&mut self, frame: &RequestFrame<Stamp>, extent: Extent, cx: &mut Context) {
+        if cx.is_full() {
+            cx.counters.dropped_requests += 1;
+            return;
+        }
         let mut row = of_request(frame, (self.client, self.broker), &mut self.client_id, cx);
         match extent {
             Extent::Whole if frame.api_key == ApiKey::PRODUCE => cx.arrivals.produced(&row, &cx.topics),
@@ -93,12 +107,13 @@ impl Exchange {
             cx.emit(row);
             return;
         }
-        self.make_room(cx);
+        let bytes = row.memory_bytes();
+        self.make_room(bytes, cx);
         let (low, high) = self.correlations;
         self.correlations = (low.min(frame.correlation_id), high.max(frame.correlation_id));
         let read_committed = matches!(&frame.body, RequestBody::Fetch(body) if body.isolation_level != 0);
-        self.pending.push_back(PendingRequest { api_key: frame.api_key, read_committed, row });
-        cx.pending += 1;
+        self.pending.push_back(PendingRequest { api_key: frame.api_key, read_committed, bytes, row });
+        self.pending_bytes += bytes;
     }
 
     /// What was asked under a correlation id and is not answered yet.
@@ -122,7 +137,7 @@ impl Exchange {
         for _ in 0..place {
             self.give_up_first(NoResponse::LaterAnswered, cx);
         }
-        let Some(PendingRequest { api_key, read_committed, mut row }) = self.take_first(cx) else { return };
+        let Some(PendingRequest { api_key, read_committed, mut row, .. }) = self.take_first() else { return };
         self.stamp(&mut row, frame, extent);
         add_response(&mut row, frame, cx);
         match &frame.body {
@@ -176,17 +191,18 @@ impl Exchange {
         }
     }
 
-    fn make_room(&mut self, cx: &mut Context) {
-        if cx.pending >= cx.limits.pending {
-            self.give_up_first(NoResponse::TooMany, cx);
-        }
-        while self.is_waiting() && self.pending.len() >= cx.limits.pending_per_connection {
+    /// Makes room for one more, of so many bytes.
+    fn make_room(&mut self, bytes: usize, cx: &mut Context) {
+        while self.is_waiting()
+            && (self.pending.len() >= cx.limits.pending_per_connection
+                || self.pending_bytes + bytes > cx.limits.pending_bytes())
+        {
             self.give_up_first(NoResponse::TooMany, cx);
         }
     }
 
     fn give_up_first(&mut self, why: NoResponse, cx: &mut Context) {
-        let Some(PendingRequest { mut row, .. }) = self.take_first(cx) else { return };
+        let Some(PendingRequest { mut row, .. }) = self.take_first() else { return };
         add_error(&mut row, why.as_str());
         if self.answers_lost > 0 {
             add_error(
@@ -198,9 +214,9 @@ impl Exchange {
         cx.emit(row);
     }
 
-    fn take_first(&mut self, cx: &mut Context) -> Option<PendingRequest> {
+    fn take_first(&mut self) -> Option<PendingRequest> {
         let asked = self.pending.pop_front()?;
-        cx.pending = cx.pending.saturating_sub(1);
+        self.pending_bytes -= asked.bytes;
         if self.pending.is_empty() {
             self.correlations = (i32::MAX, i32::MIN);
         }

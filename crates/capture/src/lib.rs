@@ -8,11 +8,13 @@
 //! Everything lost on the way is a number in [`Counters`].
 #![deny(unsafe_code)]
 
+mod acknowledgement;
 mod analyzer;
 mod arrivals;
 mod captures;
 pub mod config;
 mod connection;
+mod connections;
 mod context;
 pub mod counters;
 mod early;

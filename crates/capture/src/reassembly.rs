@@ -343,6 +343,9 @@ pub struct Pool {
     pub stream_limit: usize,
     /// Bytes all of them together may hold.
     pub total_limit: usize,
+    /// Whether all of it is for the next segments; else half, so that the other half is left for connections that are
+    /// known to be real.
+    pub(crate) is_shared: bool,
     /// Bytes held now.
     pub used: usize,
     /// What was met.
@@ -352,13 +355,19 @@ pub struct Pool {
 impl Pool {
     /// A pool with these bounds, in bytes; bookkeeping counts towards them.
     pub fn new(stream_limit: usize, total_limit: usize) -> Self {
-        Self { stream_limit, total_limit, used: 0, counts: ReassemblyCounts::default() }
+        Self { stream_limit, total_limit, is_shared: true, used: 0, counts: ReassemblyCounts::default() }
+    }
+
+    /// Whether there is room for so many bytes more.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let limit = if self.is_shared { self.total_limit } else { self.total_limit / 2 };
+        self.used + bytes <= limit
     }
 
     /// Makes room for so many bytes kept outside the streams, if there is any.
     pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
         let cost = bytes + PIECE_OVERHEAD_BYTES;
-        let fits = self.used + cost <= self.total_limit;
+        let fits = self.has_room(cost);
         self.used += if fits { cost } else { 0 };
         fits
     }

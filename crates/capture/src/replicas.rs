@@ -19,7 +19,8 @@ impl Replicas {
     /// Takes what a response says; a partition that the broker knows no replicas of has none.
     pub(crate) fn learn(&mut self, topic: &Arc<str>, partition: i32, replicas: u32) {
         let key = (Arc::clone(topic), partition);
-        let is_full = self.known.len() >= MAX_PARTITIONS && !self.known.contains_key(&key);
+        let is_full = self.changed.len() >= MAX_PARTITIONS
+            || self.known.len() >= MAX_PARTITIONS && !self.known.contains_key(&key);
         if replicas > 0 && !is_full && self.known.insert(key, replicas) != Some(replicas) {
             self.changed.push((Arc::clone(topic), partition, replicas));
         }

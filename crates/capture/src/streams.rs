@@ -58,6 +58,24 @@ impl State {
         matches!(self, Self::Kafka(client, streams) if *client != side && !streams.exchange.is_waiting())
     }
 
+    /// What is kept, in bytes of memory.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        match self {
+            Self::Undecided(candidates) => {
+                size_of_val(&**candidates) + candidates.0.kept_bytes() + candidates.1.kept_bytes()
+            }
+            Self::Kafka(_, streams) => size_of_val(&**streams) + streams.kept_bytes(),
+            Self::Tls(_) | Self::Done => 0,
+        }
+    }
+
+    /// Gives back the buffers of frames that were read.
+    pub(crate) fn release_buffers(&mut self) {
+        if let Self::Kafka(_, streams) = self {
+            streams.release_buffers();
+        }
+    }
+
     /// Gives their rows to requests that have waited too long.
     pub(crate) fn give_up_late(&mut self, now: Nanos, cx: &mut Context) {
         if let Self::Kafka(_, streams) = self {
@@ -169,6 +187,8 @@ pub(crate) struct KafkaStreams {
     /// Counts of streams that are no more.
     past: StreamCounts,
     has_data: bool,
+    /// What the decoders keep, as it was after the last bytes of each.
+    kept_bytes: (usize, usize),
 }
 
 /// Bytes of a stream, or how many are missing.
@@ -209,6 +229,23 @@ impl KafkaStreams {
             exchange: Exchange::new(client, broker),
             past: StreamCounts::default(),
             has_data: false,
+            kept_bytes: (0, 0),
+        }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.kept_bytes.0 + self.kept_bytes.1 + self.exchange.kept_bytes()
+    }
+
+    fn release_buffers(&mut self) {
+        let Self { requests, responses, kept_bytes, .. } = self;
+        if let Some(requests) = requests {
+            requests.release_buffers();
+            kept_bytes.0 = requests.kept_bytes();
+        }
+        if let Some(responses) = responses {
+            responses.release_buffers();
+            kept_bytes.1 = responses.kept_bytes();
         }
     }
 
@@ -225,6 +262,7 @@ impl KafkaStreams {
             let found = frame.map(|frame| exchange.request(frame, extent, cx));
             (used, found.is_some())
         });
+        self.kept_bytes.0 = stream.kept_bytes();
     }
 
     fn on_broker_data(&mut self, chunk: Chunk<'_>, is_from_start: bool, cx: &mut Context) {
@@ -242,6 +280,7 @@ impl KafkaStreams {
             let found = frame.map(|frame| exchange.response(frame, extent, cx));
             (used, found.is_some())
         });
+        self.kept_bytes.1 = stream.kept_bytes();
     }
 
     /// Makes sure that responses are decoded. In the middle of a stream only an expected correlation id shows
@@ -298,6 +337,13 @@ pub(crate) enum Candidate {
     Silent,
     Sender(Box<RequestStream<Stamp>>),
     NotAClient,
+}
+
+impl Candidate {
+    fn kept_bytes(&self) -> usize {
+        let Self::Sender(stream) = self else { return 0 };
+        size_of_val(&**stream) + stream.kept_bytes()
+    }
 }
 
 /// What the last bytes of such a connection show.

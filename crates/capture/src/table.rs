@@ -1,5 +1,5 @@
 //! A bounded table of values by key, the least recently used one giving way. Does not know what it
-//! holds, and never shrinks: a slot is reused, not freed.
+//! holds. What slots take is not given back.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -25,6 +25,9 @@ struct Slot<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Table<K, V> {
+    /// What a value takes in memory at most, with its key: the list and the map double as they grow.
+    pub(crate) const ENTRY_BYTES: usize = 2 * (size_of::<Slot<K, V>>() + size_of::<(K, usize)>());
+
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             slots: Vec::new(),
@@ -49,7 +52,8 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
 
     /// The value of a key, which thereby does not become more recently used.
     pub(crate) fn peek(&mut self, key: &K) -> Option<&mut V> {
-        let index = *self.by_key.get(key)?;
+        let is_newest = self.slots.get(self.newest).is_some_and(|slot| slot.key == *key);
+        let index = if is_newest { self.newest } else { *self.by_key.get(key)? };
         self.slots.get_mut(index).map(|slot| &mut slot.value)
     }
 
@@ -73,6 +77,26 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         Some(old)
     }
 
+    /// Takes out the value of a key.
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        let index = self.by_key.remove(key)?;
+        self.unlink(index);
+        let slot = self.slots.swap_remove(index);
+        // The last slot has moved into its place.
+        if let Some(moved) = self.slots.get(index) {
+            let (key, newer, older) = (moved.key, moved.newer, moved.older);
+            self.by_key.insert(key, index);
+            self.link_between(index, newer, older);
+        }
+        Some(slot.value)
+    }
+
+    /// Takes out the least recently used value.
+    pub(crate) fn remove_oldest(&mut self) -> Option<V> {
+        let key = self.slots.get(self.oldest)?.key;
+        self.remove(&key)
+    }
+
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.slots.iter().map(|slot| &slot.value)
     }
@@ -91,6 +115,18 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         match self.slots.get_mut(older) {
             Some(slot) => slot.newer = newer,
             None => self.oldest = newer,
+        }
+    }
+
+    /// Has a slot's neighbours know its place.
+    fn link_between(&mut self, index: usize, newer: usize, older: usize) {
+        match self.slots.get_mut(newer) {
+            Some(slot) => slot.older = index,
+            None => self.newest = index,
+        }
+        match self.slots.get_mut(older) {
+            Some(slot) => slot.newer = index,
+            None => self.oldest = index,
         }
     }
 
@@ -129,6 +165,23 @@ mod tests {
         let mut left: Vec<i32> = table.values().copied().collect();
         left.sort_unstable();
         assert_eq!(left, [50, 60, 70]);
+    }
+
+    #[test]
+    fn what_is_taken_out_leaves_the_others_in_their_order() {
+        let mut table = Table::new(4);
+        for key in 1..=4 {
+            table.insert(key, key * 10);
+        }
+        assert_eq!((table.remove(&2), table.remove(&2)), (Some(20), None));
+        assert_eq!(table.insert(5, 50), None);
+        assert_eq!(table.touch(&1), Some(&mut 10));
+        assert_eq!(table.insert(6, 60), Some(30), "the oldest");
+        assert_eq!(table.touch(&4), Some(&mut 40));
+        let left: Vec<i32> = std::iter::from_fn(|| table.remove_oldest()).collect();
+        assert_eq!(left, [50, 10, 60, 40]);
+        assert_eq!(table.insert(7, 70), None);
+        assert_eq!(table.touch(&7), Some(&mut 70));
     }
 
     #[test]

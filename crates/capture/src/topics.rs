@@ -6,42 +6,82 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::TopicId;
 
-/// Names and ids remembered; Kafka itself advises against clusters a tenth as large.
-const MAX_TOPICS: usize = 1 << 20;
+/// What a name and an id take beside the name's bytes: two entries of maps, which double as they grow.
+const TOPIC_BYTES: usize = 160;
 
 /// Topic names: each kept once, and found by id.
 pub(crate) struct Topics {
     by_id: HashMap<TopicId, Arc<str>>,
     names: HashSet<Arc<str>, RandomState>,
+    /// Bytes of names that were learned, of those that are shared, and of each at most.
+    learned_bytes: usize,
+    shared_bytes: usize,
+    max_bytes: usize,
 }
 
 impl Topics {
-    /// Those known beforehand.
-    pub(crate) fn new(by_id: HashMap<TopicId, Arc<str>>) -> Self {
-        Self { by_id, names: HashSet::default() }
+    /// Those known beforehand, and so many bytes of others.
+    pub(crate) fn new(by_id: HashMap<TopicId, Arc<str>>, max_bytes: usize) -> Self {
+        Self { by_id, names: HashSet::default(), learned_bytes: 0, shared_bytes: 0, max_bytes: max_bytes / 2 }
     }
 
-    /// Remembers a topic's name. An id never changes its name, so the first one stays.
+    /// Remembers a topic's name, as long as there is room. An id never changes its name, so the first one stays.
     pub(crate) fn learn(&mut self, id: TopicId, name: &str) {
-        if id != TopicId::ZERO && !self.by_id.contains_key(&id) && self.by_id.len() < MAX_TOPICS {
+        let bytes = self.learned_bytes + TOPIC_BYTES + name.len();
+        if bytes <= self.max_bytes && self.know(id, name) {
+            self.learned_bytes = bytes;
+        }
+    }
+
+    /// The same of the broker's own disk; whether it is new.
+    pub(crate) fn know(&mut self, id: TopicId, name: &str) -> bool {
+        let is_new = id != TopicId::ZERO && !self.by_id.contains_key(&id);
+        if is_new {
             let name = self.shared(name);
             self.by_id.insert(id, name);
         }
+        is_new
     }
 
     pub(crate) fn name_of(&self, id: TopicId) -> Option<&Arc<str>> {
         self.by_id.get(&id)
     }
 
-    /// The one shared copy of a name.
+    /// The one shared copy of a name. Where there are too many, sharing begins again: those in use stay where they are.
     pub(crate) fn shared(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.names.get(name) {
             return known.clone();
         }
         let name: Arc<str> = name.into();
-        if self.names.len() < MAX_TOPICS {
-            self.names.insert(name.clone());
+        self.shared_bytes += TOPIC_BYTES + name.len();
+        if self.shared_bytes > self.max_bytes {
+            self.names.clear();
+            self.shared_bytes = TOPIC_BYTES + name.len();
         }
+        self.names.insert(name.clone());
         name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::{TOPIC_BYTES, TopicId, Topics};
+
+    #[test]
+    fn names_are_bounded_and_those_of_the_disk_are_known_always() {
+        let id = |n: u8| TopicId([n; 16]);
+        let mut topics = Topics::new(HashMap::new(), 2 * 3 * (TOPIC_BYTES + 1));
+        (1..=9).for_each(|n| topics.learn(id(n), "t"));
+        topics.know(id(10), "disk");
+        let known: Vec<u8> = (1..=10).filter(|n| topics.name_of(id(*n)).is_some()).collect();
+        assert_eq!(known, [1, 2, 3, 10]);
+        for n in 0..1_000 {
+            topics.shared(&n.to_string());
+            assert!(topics.names.len() <= 3 && topics.shared_bytes <= topics.max_bytes);
+        }
+        let (one, again) = (topics.shared("one"), topics.shared("one"));
+        assert!(std::sync::Arc::ptr_eq(&one, &again));
     }
 }

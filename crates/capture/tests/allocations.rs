@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use capture::{Analyzer, Config, LinkType, Packet};
+use capture::{Analyzer, Config, Counters, Limits, LinkType, Packet};
 
 const SEGMENT_BYTES: usize = 1_448;
 const BATCH_BYTES: usize = 100_000;
@@ -81,6 +81,100 @@ fn response(correlation_id: i32) -> Vec<u8> {
     }
     body.extend([0; 4]);
     framed(&body)
+}
+
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+
+fn flagged(mut packet: Vec<u8>, flags: u8) -> Vec<u8> {
+    packet[33] = flags;
+    packet
+}
+
+/// The packets that open a connection.
+fn handshake(client: &mut End, broker: &mut End) -> [Vec<u8>; 3] {
+    let syn = flagged(packet(client, broker, &[]), SYN);
+    client.next += 1;
+    let answer = flagged(packet(broker, client, &[]), SYN | ACK);
+    broker.next += 1;
+    [syn, answer, packet(client, broker, &[])]
+}
+
+/// Fetch version 0 of as many partitions as a packet has room for (FetchRequest.json).
+#[allow(clippy::doc_markdown)]
+fn fetch() -> Vec<u8> {
+    let head = b"\0\x01\0\0\0\0\0\x07\0\x01x\xff\xff\xff\xff\0\0\x01\xf4\0\0\0\x01\0\0\0\x01\0\x06orders";
+    let mut body = [&head[..], &84u32.to_be_bytes()].concat();
+    for partition in 0..84u32 {
+        body.extend(partition.to_be_bytes());
+        body.extend([0; 12]);
+    }
+    framed(&body)
+}
+
+/// What a host sends that pretends to be others, and what the broker answers: it never gets as far as a handshake.
+fn forged(number: u32, fetch: &[u8]) -> [Vec<u8>; 2] {
+    let [_, _, high, low] = number.to_be_bytes();
+    let mut client = End { address: [10, 9, high, low], port: 5_000, next: number.wrapping_mul(7_919) };
+    let broker = End { address: [10, 0, 0, 1], port: 9_092, next: number.wrapping_mul(104_729) };
+    let mut first = End { next: client.next.wrapping_add(1), ..client };
+    let sent = packet(&mut client, &broker, fetch);
+    let mut unknown = End { next: 0, ..broker };
+    if number % 2 == 0 {
+        return [flagged(sent, SYN), flagged(packet(&mut unknown, &first, &[]), SYN | ACK)];
+    }
+    first.next = 0;
+    [sent, flagged(packet(&mut unknown, &first, &[]), RST)]
+}
+
+/// How many requests of an honest client were answered while others forged packets, and what was counted.
+fn flood(config: Config) -> (u32, Counters) {
+    let mut analyzer = Analyzer::new(config);
+    let (mut now, mut answered) = (0, 0);
+    let mut tell = |bytes: Vec<u8>| {
+        now += 10_000;
+        let original_len = bytes.len() as u32;
+        let packet = Packet { time_ns: now, link: LinkType::RawIp, original_len, bytes: &bytes };
+        analyzer.packet(&packet, &mut |row| {
+            let is_honest = row.client.port() != 5_000;
+            assert!(!is_honest || row.end.is_some() && row.error.is_none(), "{row:?}");
+            answered += u32::from(is_honest);
+        });
+    };
+    let end = |port| End { address: [10, 0, 0, 7], port, next: u32::from(port) };
+    let (mut consumer, mut producer) = (end(41_000), end(42_000));
+    let [mut from_broker, mut to_broker] =
+        [1, 2].map(|next| End { address: [10, 0, 0, 1], port: 9_092, next });
+    handshake(&mut consumer, &mut from_broker).into_iter().for_each(&mut tell);
+    // A long poll lasts all the time. The capture joins the producer's connection in its middle.
+    tell(packet(&mut consumer, &from_broker, &fetch()));
+    let fetch = fetch();
+    for number in 0..10_000 {
+        forged(number, &fetch).into_iter().for_each(&mut tell);
+        if number % 1_000 == 0 {
+            let sent = exchange(number as i32, &mut producer, &mut to_broker);
+            for sent in sent {
+                tell(sent.bytes);
+            }
+        }
+    }
+    tell(packet(&mut from_broker, &consumer, &framed(&[0, 0, 0, 7, 0, 0, 0, 0])));
+    let counters = analyzer.counters();
+    (answered, counters)
+}
+
+#[test]
+fn forged_packets_take_bounded_memory_and_no_row_of_an_honest_client() {
+    for (limits, most) in [(Limits::default(), 96 << 20), (Limits::within(16 << 20), 16 << 20)] {
+        let config = Config { ports: vec![9_092], limits, ..Config::default() };
+        let mut outcome = None;
+        let allocated = allocation_counter::measure(|| outcome = Some(flood(config)));
+        let (answered, counters) = outcome.expect("it was run");
+        eprintln!("{} bytes, {} evicted", allocated.bytes_max, counters.evicted_connections);
+        assert!(allocated.bytes_max < most, "{} bytes of memory", allocated.bytes_max);
+        assert_eq!((answered, counters.dropped_requests), (11, 0));
+    }
 }
 
 /// All packets of one request and its answer, every fourth one acknowledged.

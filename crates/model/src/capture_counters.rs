@@ -48,8 +48,10 @@ pub struct CaptureCounters {
     /// Connections of which the capture has one side only: requests without answers, or answers, which alone
     /// say nothing.
     pub one_sided_connections: u64,
-    /// Connections forgotten because there were too many.
+    /// Connections forgotten because there were too many, or because they took too much memory.
     pub evicted_connections: u64,
+    /// Requests that have no row, because one packet completed too many.
+    pub dropped_requests: u64,
     /// Packets the kernel dropped before they were read (live).
     pub kernel_drops: u64,
     /// Packets that are not TCP over IP.

@@ -77,10 +77,26 @@ row! {
     }
 }
 
+impl Partition {
+    fn memory_bytes(&self) -> usize {
+        let name = self.topic.as_ref().map_or(0, |name| name.len());
+        let ids: usize = self.message_ids.iter().map(|id| 4 * size_of::<usize>() + id.len()).sum();
+        size_of::<Self>() + name + size_of_val(&*self.batches) + ids
+    }
+}
+
 impl Request {
     /// A request on a connection, of which nothing else is known yet.
     pub fn new(client: SocketAddr, broker: SocketAddr) -> Self {
         Self { client, broker, ..Row::empty() }
+    }
+
+    /// About how many bytes of memory it takes; a name that it shares with others counts each time.
+    pub fn memory_bytes(&self) -> usize {
+        let texts = [&self.client_id, &self.transactional_id, &self.group_id, &self.error];
+        let texts: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
+        let partitions: usize = self.partitions.iter().map(Partition::memory_bytes).sum();
+        size_of::<Self>() + texts + partitions
     }
 
     /// The TCP sequence number after the request's last byte.

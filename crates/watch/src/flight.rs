@@ -304,7 +304,7 @@ const PLACE: usize = 16 + size_of::<(Event, u32)>();
 /// About how many bytes an event takes.
 fn weight_of(event: &Event) -> u32 {
     let boxed = match event {
-        Event::Request(request) => size_of_val(&**request) + 256 * request.partitions.len(),
+        Event::Request(request) => request.memory_bytes(),
         Event::RequestLatencies(latencies) => size_of_val(&**latencies) + size_of_val(&*latencies.latencies),
         Event::FileOp(op) => size_of_val(&**op),
         Event::OffCpu(interval) => size_of_val(&**interval),

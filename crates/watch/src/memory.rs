@@ -5,6 +5,8 @@
 pub struct Memory {
     /// The packets' ring, which the kernel fills.
     pub capture_ring_bytes: usize,
+    /// What is kept of connections and of their requests until these are answered.
+    pub connection_bytes: usize,
     /// The probes' ring, which the kernel fills: a power of two.
     pub probe_ring_bytes: u32,
     /// Events between the sources and the reader.
@@ -21,17 +23,20 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 
 /// An event, what it points to, and its allocations, generously.
 const EVENT_BYTES: u64 = 512;
-/// The fixed part, with the streams that are being reassembled and the columns that are being written.
-const FIXED_BYTES: u64 = 64 << 20;
+/// The fixed part, with the columns that are being written.
+const FIXED_BYTES: u64 = 48 << 20;
+/// The least for connections.
+const MIN_CONNECTION_BYTES: u64 = 16 << 20;
 
 impl Memory {
     /// The shares of a ceiling of at least [`MIN_MEMORY_BYTES`]: with the fixed part they come to less than it, since
     /// an allocator keeps more than is in use.
     pub fn within(ceiling: u64) -> Self {
-        let shared = ceiling.max(MIN_MEMORY_BYTES) - FIXED_BYTES;
+        let shared = ceiling.max(MIN_MEMORY_BYTES) - FIXED_BYTES - MIN_CONNECTION_BYTES;
         let probe_ring = (shared / 32).clamp(1 << 20, 16 << 20);
         Self {
             capture_ring_bytes: (shared / 6).min(64 << 20) as usize,
+            connection_bytes: (MIN_CONNECTION_BYTES + shared / 8) as usize,
             probe_ring_bytes: 1 << probe_ring.ilog2(),
             queue_events: (shared / 6 / EVENT_BYTES) as usize,
             flight_bytes: (shared / 2) as usize,
@@ -61,6 +66,7 @@ mod tests {
             let memory = Memory::within(ceiling);
             assert!(memory.probe_ring_bytes.is_power_of_two());
             let shares = memory.capture_ring_bytes as u64
+                + memory.connection_bytes as u64
                 + u64::from(memory.probe_ring_bytes)
                 + memory.queue_events as u64 * EVENT_BYTES
                 + memory.flight_bytes as u64;

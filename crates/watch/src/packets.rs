@@ -31,6 +31,8 @@ pub(crate) struct Capture {
     pub(crate) interface: String,
     pub(crate) message_id_header: Option<Vec<u8>>,
     pub(crate) ring_bytes: usize,
+    /// What is kept of connections takes at most so many bytes.
+    pub(crate) memory_bytes: usize,
     pub(crate) opener: CaptureOpener,
 }
 
@@ -95,7 +97,7 @@ impl PacketSource {
             ports: broker.ports.clone(),
             message_id_header: capture.message_id_header.clone(),
             topics: ids.changes(&broker.log_dirs, &mut || ()).into_iter().collect(),
-            ..capture::Config::default()
+            limits: capture::Limits::within(capture.memory_bytes),
         });
         Ok(Self {
             capture,
@@ -256,6 +258,7 @@ impl Source for PacketSource {
             (LossKind::PacketsDropped, "the capture ring was full", counters.kernel_drops),
             (LossKind::StreamGapBytes, "bytes of a stream were in no packet", counters.gap_bytes),
             (LossKind::FramesUndecodable, "frames could not be read", counters.undecodable_frames),
+            (LossKind::EventsDropped, "one packet completed too many requests", counters.dropped_requests),
         ]
     }
 

@@ -20,6 +20,8 @@ const REPORT_AFTER: Nanos = Nanos::from_millis(250);
 /// Events handed on together to the queue while more are read: few enough to stay in a processor's own cache, and no more than
 /// what their reader deals with in a fraction of a scheduler's slice.
 const QUEUE_BATCH: usize = 512;
+/// An event takes as many places in the queue as it has bytes of this: one, unless a request names many partitions.
+const PLACE_BYTES: usize = 1_024;
 /// The same to a taker: not more than an allocator keeps of one size at hand for the next ones (glibc: 7).
 const SINK_BATCH: usize = 6;
 
@@ -87,8 +89,7 @@ impl Sender {
     }
 
     fn enqueue(&self, mut events: Vec<Event>) {
-        let room = self.fill.take_room(events.len());
-        let dropped = events.split_off(room.min(events.len()));
+        let dropped = events.split_off(self.fill.claim(&events));
         if !dropped.is_empty() {
             self.fill.drop_events(&dropped);
         }
@@ -152,12 +153,22 @@ impl Fill {
         taker.take(events, &mut |refused| self.drop_events(std::slice::from_ref(refused)));
     }
 
-    /// Claims room for as many events as there is room for, at most `wanted`.
-    fn take_room(&self, wanted: usize) -> usize {
-        let claimed = self.waiting.fetch_add(wanted, Ordering::Relaxed);
-        let room = self.capacity.saturating_sub(claimed).min(wanted);
-        self.give_room(wanted - room);
-        room
+    /// Claims room for as many of the events as there is room for, and returns how many these are.
+    fn claim(&self, events: &[Event]) -> usize {
+        let wanted = places(events);
+        let room = self.capacity.saturating_sub(self.waiting.fetch_add(wanted, Ordering::Relaxed));
+        if wanted <= room {
+            return events.len();
+        }
+        let mut taken = 0;
+        let fits = events.iter().take_while(|event| {
+            let fits = taken + places_of(event) <= room;
+            taken += if fits { places_of(event) } else { 0 };
+            fits
+        });
+        let count = fits.count();
+        self.give_room(wanted - taken);
+        count
     }
 
     fn give_room(&self, count: usize) {
@@ -192,11 +203,20 @@ impl Fill {
     }
 }
 
+/// The places that events take.
+fn places(events: &[Event]) -> usize {
+    events.iter().map(places_of).sum()
+}
+
+fn places_of(event: &Event) -> usize {
+    if let Event::Request(request) = event { 1 + request.memory_bytes() / PLACE_BYTES } else { 1 }
+}
+
 /// The reader's end.
 pub(crate) struct Queue {
     batches: Receiver<Vec<Event>>,
     fill: Arc<Fill>,
-    /// The batch that is being handed out, and how many events it had.
+    /// The batch that is being handed out, and how many places it had.
     ready: RefCell<(IntoIter<Event>, usize)>,
 }
 
@@ -224,7 +244,7 @@ impl Queue {
         self.fill.give_room(std::mem::take(&mut ready.1));
         match self.receive(timeout) {
             Ok(batch) => {
-                *ready = (Vec::new().into_iter(), batch.len());
+                *ready = (Vec::new().into_iter(), places(&batch));
                 ready.0 = batch.into_iter();
                 Ok(ready.0.next())
             }
@@ -300,6 +320,22 @@ mod tests {
         sender.send_all((6..10).map(event).collect());
         assert!((6..10).all(|i| next() == Ok(Some(event(i)))), "what was read left room");
         assert_eq!(sender.dropped(), 2);
+    }
+
+    #[test]
+    fn a_request_of_many_partitions_takes_more_room() {
+        let (sender, queue) = queue(8);
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 9_092));
+        let partitions = vec![model::Partition::default(); 4_096 / size_of::<model::Partition>()];
+        let request =
+            Event::Request(Box::new(model::Request { partitions, ..model::Request::new(address, address) }));
+        sender.send_all(vec![request.clone(), request.clone()]);
+        assert_eq!(sender.dropped(), 1);
+        assert_eq!(queue.next(Duration::ZERO), Ok(Some(request.clone())));
+        assert_eq!(queue.next(Duration::ZERO), Ok(None));
+        sender.send_all(vec![request.clone(), event(1), event(2)]);
+        assert_eq!(queue.next(Duration::ZERO), Ok(Some(request)), "what was read left room");
+        assert_eq!(sender.dropped(), 1);
     }
 
     #[test]

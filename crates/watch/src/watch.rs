@@ -118,6 +118,7 @@ impl Options {
             interface: packets.interface.clone(),
             message_id_header: packets.message_id_header.clone(),
             ring_bytes: self.memory.capture_ring_bytes,
+            memory_bytes: self.memory.connection_bytes,
             opener: CaptureOpener::of(self.pid),
         }
     }

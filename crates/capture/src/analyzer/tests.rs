@@ -411,6 +411,63 @@ fn waiting_is_bounded_in_time_and_number() {
 }
 
 #[test]
+fn what_waits_is_bounded_in_bytes() {
+    let limits = Limits { unacknowledged_bytes: 16 << 10, ..Limits::default() };
+    let mut analyzer = Analyzer::new(Config { limits, ..Config::default() });
+    let mut talk = Conversation::standard();
+    talk.open(0);
+    for id in 1..=40 {
+        talk.ask(id.into(), &kafka::small_request(id));
+    }
+    let rows = talk.answer(99, &kafka::response(40, b"last")).tell(&mut analyzer);
+    let given_up =
+        rows.iter().filter(|row| error(row) == "no response yet, and too many requests are waiting");
+    let given_up = given_up.count();
+    assert!((20..38).contains(&given_up), "{given_up} of those of which 4 KiB wait");
+    assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), (1..=40).collect::<Vec<_>>());
+    assert_eq!(rows.last().map(timing), Some((40, Some(59), Some(0))));
+}
+
+#[test]
+fn rows_of_one_packet_are_bounded_and_those_dropped_are_counted() {
+    let limits = Limits { row_bytes: 4_000, ..Limits::default() };
+    let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
+    let batch = kafka::batch(5, 2, &[3; 70]);
+    let many: Vec<u8> = (0..20).flat_map(|id| kafka::produce(id, 0, "topic", [&batch, &batch])).collect();
+    let mut talk = Conversation::standard();
+    let rows = talk
+        .open(0)
+        .ask(1, &many)
+        .ask(2, &kafka::produce(20, 0, "topic", [&batch, &batch]))
+        .tell(&mut analyzer);
+    assert!((2..10).contains(&rows.len()), "{} rows", rows.len());
+    assert_eq!(rows.len() as u64 + analyzer.counters().dropped_requests, 21);
+    assert_eq!(rows.last().map(|row| row.correlation_id), Some(20), "the next packet has room again");
+}
+
+#[test]
+fn connections_that_take_too_much_forget_the_quietest_and_others_than_forged_ones_last() {
+    let limits = Limits { unacknowledged_bytes: 16 << 10, ..Limits::default() };
+    let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
+    let mut honest = Conversation::standard();
+    honest.open(0).ask(10, &kafka::small_request(1));
+    assert_eq!(honest.tell(&mut analyzer), []);
+    let mut given_up = 0;
+    for port in 1..=200 {
+        let mut forged = Conversation::new(&format!("10.0.0.8:{port}"), "10.0.0.1:9092");
+        let rows = forged.ask(20, &kafka::small_request(port)).tell(&mut analyzer);
+        assert!(rows.iter().all(|row| error(row) == "no response yet, and too many connections are open"));
+        given_up += rows.len();
+        assert!(analyzer.connections.bytes() < 32 << 10, "{} bytes", analyzer.connections.bytes());
+    }
+    assert!(given_up > 150, "{given_up}");
+    assert_eq!(analyzer.counters().evicted_connections, given_up as u64);
+    let rows = honest.answer(30, &kafka::response(1, b"late")).tell(&mut analyzer);
+    assert_eq!(rows.iter().map(timing).collect::<Vec<_>>(), [(1, Some(20), Some(0))]);
+    assert_eq!(finish(&mut analyzer).len() + given_up, 200, "each has its row");
+}
+
+#[test]
 fn a_silent_connection_is_asked_about_its_waiting_requests_too() {
     let mut analyzer = on_port();
     let mut silent = Conversation::standard();

@@ -69,7 +69,7 @@ impl EarlyPieces {
         // Each piece that is held already may split this one.
         let pieces = 1 + self.pieces.range(offset..end).count();
         let cost = piece.bytes.len() + pieces * PIECE_OVERHEAD_BYTES;
-        if self.used + cost > pool.stream_limit || pool.used + cost > pool.total_limit {
+        if self.used + cost > pool.stream_limit || !pool.has_room(cost) {
             return false;
         }
         pool.counts.out_of_order += 1;

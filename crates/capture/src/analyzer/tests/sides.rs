@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{anywhere, error, finish, on_port, timing};
 use crate::analyzer::Analyzer;
-use crate::config::Config;
+use crate::config::{Config, Limits};
 use crate::link::Flags;
 use crate::packet::{LinkType, Packet};
 use crate::tests::TestSegment;
@@ -117,7 +117,9 @@ fn requests_alone_have_their_rows() {
             talk.ask(i64::from(id) * 10, &kafka::small_request(id));
             let _unseen = talk.sent(false, &kafka::response(id, &[7; 3_000]));
         }
-        for mut analyzer in [on_port(), anywhere()] {
+        let limits = Limits { unacknowledged_bytes: 32 << 10, ..Limits::default() };
+        let little_memory = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
+        for mut analyzer in [on_port(), anywhere(), little_memory] {
             let mut again = Conversation { packets: talk.packets.clone(), ..Conversation::standard() };
             let mut rows = again.tell(&mut analyzer);
             rows.extend(finish(&mut analyzer));
