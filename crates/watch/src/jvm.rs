@@ -14,6 +14,7 @@ use model::{Event, LossKind, Pid, Tid};
 
 use crate::pause_merger::PauseMerger;
 use crate::process::Process;
+use crate::queue::Batch;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::ThreadList;
 use crate::thread_names::{Table, ThreadNames};
@@ -195,6 +196,11 @@ struct Recorder {
     tail: Tail,
     renewed: Instant,
     damaged: u64,
+    events: RecordedEvents,
+}
+
+/// From what a JVM recorded to events.
+struct RecordedEvents {
     machine: Machine,
     /// Thread ids as this process sees them, where the JVM is in a nested pid namespace.
     tids: HashMap<Tid, Tid>,
@@ -226,9 +232,7 @@ impl Recorder {
             flight,
             renewed: Instant::now(),
             damaged: 0,
-            machine: machine.clone(),
-            tids: HashMap::new(),
-            pauses,
+            events: RecordedEvents { machine: machine.clone(), tids: HashMap::new(), pauses },
         })
     }
 
@@ -243,11 +247,12 @@ impl Recorder {
 
     /// Delivers what the JVM has written since the last time. How much of it could not be read.
     fn read(&mut self, feed: &Feed) -> u64 {
-        let mut recorded = Vec::new();
-        let polled = self.tail.poll(crate::now(), &mut |event| recorded.push(event));
+        let Self { tail, events, .. } = self;
+        let mut batch = Batch::of(&feed.sender);
+        let polled = tail.poll(crate::now(), &mut |recorded| batch.push(events.event(recorded)));
+        batch.send();
         let summary = self.tail.summary();
         let damaged = summary.damaged + summary.lost + u64::from(polled.is_err());
-        self.deliver(recorded, feed);
         damaged.saturating_sub(std::mem::replace(&mut self.damaged, damaged))
     }
 
@@ -257,17 +262,14 @@ impl Recorder {
         // The broker may have ended: then there is nothing to stop.
         let _ = self.flight.stop(client);
         let damaged = damaged + self.read(feed);
-        let mut rest = Vec::new();
-        self.tail.finish(&mut |event| rest.push(event));
-        self.deliver(rest, feed);
+        let mut batch = Batch::of(&feed.sender);
+        self.tail.finish(&mut |recorded| batch.push(self.events.event(recorded)));
+        batch.send();
         damaged
     }
+}
 
-    fn deliver(&mut self, recorded: Vec<JfrEvent>, feed: &Feed) {
-        let events = recorded.into_iter().map(|event| self.event(event)).collect();
-        feed.sender.send_all(events);
-    }
-
+impl RecordedEvents {
     fn event(&mut self, recorded: JfrEvent) -> Event {
         match recorded {
             JfrEvent::Pause(pause) => JfrEvent::Pause(self.pauses.add_recorded(pause)).into(),

@@ -155,7 +155,7 @@ impl Text<'_> {
 const READ_BYTES: usize = 256 << 10;
 
 /// Events larger than this are passed over. Checkpoints are written in parts of at most a few megabytes.
-pub(super) const MAX_EVENT_BYTES: u64 = 32 << 20;
+pub(super) const MAX_EVENT_BYTES: u64 = 16 << 20;
 
 /// No shorter event has a size and a type.
 const MIN_EVENT_BYTES: u64 = 2;

@@ -21,7 +21,7 @@ const METADATA: u64 = 0;
 const CHECKPOINT: u64 = 1;
 
 /// A JVM's description of its events takes about 100 kB.
-const MAX_METADATA_BYTES: usize = 8 << 20;
+const MAX_METADATA_BYTES: usize = 4 << 20;
 
 /// Something that a recording tells.
 #[derive(Clone, Debug, PartialEq)]

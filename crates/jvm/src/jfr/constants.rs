@@ -20,7 +20,10 @@ const MAX_FRAMES: usize = 128;
 const MAX_STACK_BYTES: usize = 16 << 10;
 
 /// What the texts of a chunk may take before they are put together again.
-const MAX_CACHED_BYTES: usize = 16 << 20;
+const MAX_CACHED_BYTES: usize = 8 << 20;
+
+/// Threads that are listed; a busy broker has some hundreds.
+const MAX_THREADS: usize = 10_000;
 
 /// A name in a pool in a name in a pool: no JVM goes deeper.
 const MAX_NAMES_DEEP: usize = 4;
@@ -80,7 +83,7 @@ impl Constants {
     pub(super) fn threads(&mut self) -> Vec<Thread> {
         let Some(class) = self.types.named("java.lang.Thread") else { return Vec::new() };
         let type_id = class.id;
-        let keys: Vec<u64> = self.pools.keys(type_id).collect();
+        let keys: Vec<u64> = self.pools.keys(type_id).take(MAX_THREADS).collect();
         keys.into_iter().filter_map(|key| self.thread(Value::Pooled { type_id, key })).collect()
     }
 
@@ -257,10 +260,10 @@ fn join(frames: &[Arc<str>]) -> String {
 // is does not matter to who reads all events anyway. A value that comes again for its key is newer: a renamed thread.
 
 /// What all values of a chunk may take. A busy broker's stacks take a few megabytes an hour.
-const MAX_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 32 << 20;
 
-/// What an entry takes beside its bytes.
-const ENTRY_BYTES: usize = 64;
+/// What an entry takes beside its bytes: its place in a map that doubles as it grows.
+const ENTRY_BYTES: usize = 112;
 
 /// The types that somebody here looks up.
 const KEPT: [&str; 10] = [

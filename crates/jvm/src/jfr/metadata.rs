@@ -18,6 +18,13 @@ const MAX_DEPTH: usize = 12;
 /// More than any JVM has, and few enough to be held.
 const MAX_CLASSES: usize = 20_000;
 
+/// What strings, classes and fields may take in memory: a JVM's take less than a megabyte, and each may be a byte or two of the
+/// file.
+const MAX_KEPT_BYTES: usize = 16 << 20;
+
+/// What an allocation takes beside its bytes.
+const ALLOCATION_BYTES: usize = 32;
+
 /// Longer strings are cut: they are descriptions, which nobody here reads.
 const MAX_NAME_BYTES: usize = 512;
 
@@ -71,8 +78,8 @@ impl Types {
         for _start_duration_number in 0..3 {
             event.varint()?;
         }
-        let strings = strings(&mut event)?;
-        let mut tree = Tree { strings, classes: Vec::new() };
+        let mut tree = Tree { strings: Vec::new(), classes: Vec::new(), room: MAX_KEPT_BYTES };
+        tree.read_strings(&mut event)?;
         tree.element(&mut event, 0)?;
         if tree.classes.is_empty() {
             return Err(Error::new(ErrorKind::BadMetadata, at));
@@ -95,24 +102,32 @@ impl Types {
     }
 }
 
-fn strings(event: &mut Bytes<'_>) -> Result<Vec<Arc<str>>, Error> {
-    let count = event.count()?;
-    let mut strings = Vec::new();
-    for _ in 0..count {
-        let mut string = String::new();
-        event.text()?.append_to(&mut string, MAX_NAME_BYTES);
-        strings.push(string.into());
-    }
-    Ok(strings)
-}
-
 /// The classes found so far.
 struct Tree {
     strings: Vec<Arc<str>>,
     classes: Vec<Class>,
+    /// Bytes of memory that may still be kept.
+    room: usize,
 }
 
 impl Tree {
+    fn read_strings(&mut self, event: &mut Bytes<'_>) -> Result<(), Error> {
+        for _ in 0..event.count()? {
+            let mut string = String::new();
+            event.text()?.append_to(&mut string, MAX_NAME_BYTES);
+            self.keep(2 * size_of::<Arc<str>>() + string.len(), event)?;
+            self.strings.push(string.into());
+        }
+        Ok(())
+    }
+
+    /// Counts what is about to be kept.
+    fn keep(&mut self, bytes: usize, event: &Bytes<'_>) -> Result<(), Error> {
+        let left = self.room.checked_sub(bytes + ALLOCATION_BYTES);
+        self.room = left.ok_or(event.error(ErrorKind::TooLarge(MAX_KEPT_BYTES as u64)))?;
+        Ok(())
+    }
+
     fn string(&self, event: &mut Bytes<'_>) -> Result<&Arc<str>, Error> {
         let at = event.at;
         let index = event.varint()?;
@@ -168,12 +183,14 @@ impl Tree {
             "java.lang.String" => Shape::Text,
             _ => Shape::Fields,
         };
+        self.keep(2 * size_of::<Class>(), event)?;
         self.classes.push(Class { id, name: said.name, shape, fields: Vec::new() });
         Ok(())
     }
 
     fn field(&mut self, said: Attributes, event: &Bytes<'_>) -> Result<(), Error> {
         let bad = event.error(ErrorKind::BadMetadata);
+        self.keep(2 * size_of::<Field>(), event)?;
         let class = self.classes.last_mut().ok_or(bad)?;
         let type_id = said.class.ok_or(bad)?;
         class.fields.push(Field { name: said.name, type_id, pooled: said.pooled, array: said.array });

@@ -122,6 +122,39 @@ fn a_size_that_is_not_there_takes_no_memory() {
     assert!(samples::read(&bytes[..]).2.is_err());
 }
 
+/// A description of strings of no characters, each a byte.
+fn many_strings() -> Vec<u8> {
+    const COUNT: usize = 4_000_000;
+    let count = [0, 7, 14, 21].map(|shift| (COUNT >> shift) as u8 | 0x80);
+    [&[0, 0, 0][..], &count, &[0], &vec![1; COUNT]].concat()
+}
+
+/// Pools of threads, each of a few bytes, all with the name that is in the pool of strings.
+fn many_threads() -> Vec<u8> {
+    const COUNT: u64 = 400_000;
+    let mut body = [&[0, 0, 0, 1, 2][..], &writer::TEXT_POOL, &[1, 1]].concat();
+    body.extend(writer::text(&"t".repeat(1_000)));
+    body.extend([&writer::THREAD_POOL[..], &writer::varint(COUNT)].concat());
+    for key in 0..COUNT {
+        // Its name in the system, its number, its name in Java.
+        body.extend([&writer::varint(key)[..], &[0, 1, 2, 1]].concat());
+    }
+    body
+}
+
+#[test]
+fn a_few_megabytes_of_a_recording_do_not_become_hundreds() {
+    let whole = writer::recording();
+    let described = writer::event(0, &many_strings());
+    let strings = [&whole[..68], &described].concat();
+    let threads = [&whole[..], &writer::event(1, &many_threads())].concat();
+    for (mut bytes, most) in [(strings, 64 << 20), (threads, 128 << 20)] {
+        writer::set_size(&mut bytes);
+        let used = allocation_counter::measure(|| drop(samples::read(&bytes[..])));
+        assert!(used.bytes_max < most, "{} bytes of memory for {}", used.bytes_max, bytes.len());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 

@@ -115,6 +115,12 @@ const TYPES: &[(u64, &str, Fields)] = &[
     ),
 ];
 
+/// The numbers of two types, as they are written.
+#[allow(dead_code, reason = "the fuzz targets' seeds have other checks")]
+pub(crate) const TEXT_POOL: [u8; 1] = [TEXT as u8];
+#[allow(dead_code, reason = "the fuzz targets' seeds have other checks")]
+pub(crate) const THREAD_POOL: [u8; 1] = [THREAD as u8];
+
 /// How many waits, stops and calls of request handlers [`recording`] tells.
 #[allow(dead_code, reason = "the fuzz targets' seeds have other checks")]
 pub(crate) const TOLD: usize = 5;
@@ -237,18 +243,18 @@ impl Strings {
 }
 
 /// An event's size is written in four bytes, whatever it is.
-fn event(type_id: u64, body: &[u8]) -> Vec<u8> {
+pub(crate) fn event(type_id: u64, body: &[u8]) -> Vec<u8> {
     let kind = varint(type_id);
     let size = 4 + kind.len() + body.len();
     let sized = [0, 7, 14].map(|shift| (size >> shift) as u8 | 0x80);
     [&sized[..], &[(size >> 21) as u8], &kind, body].concat()
 }
 
-fn text(text: &str) -> Vec<u8> {
+pub(crate) fn text(text: &str) -> Vec<u8> {
     [&[3], &varint(text.len() as u64)[..], text.as_bytes()].concat()
 }
 
-fn varint(mut value: u64) -> Vec<u8> {
+pub(crate) fn varint(mut value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
