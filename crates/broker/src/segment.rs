@@ -27,6 +27,8 @@ const MAX_MESSAGE_ID_BYTES: usize = 256;
 pub struct Segment {
     path: PathBuf,
     window: Window,
+    /// Bytes of which searches may still compute a CRC in vain.
+    search_bytes: u64,
 }
 
 impl Segment {
@@ -36,7 +38,7 @@ impl Segment {
     /// [`Error::File`].
     pub fn open(path: &Path) -> Result<Self, Error> {
         let window = foreign::open_named(path).and_then(Window::on).map_err(Error::file(path))?;
-        Ok(Self { path: path.to_owned(), window })
+        Ok(Self { path: path.to_owned(), window, search_bytes: MAX_CHECKED_BYTES })
     }
 
     /// Its file.
@@ -51,15 +53,23 @@ impl Segment {
 
     /// All its batches.
     pub fn batches(&mut self) -> Batches<'_> {
-        let end = self.window.end;
-        Batches { window: &mut self.window, position: 0, end, aligned: true }
+        self.batches_in(0, u64::MAX)
+    }
+
+    /// The head of the batch that begins at a position, if all of it is there, in so many bytes, and its CRC is right.
+    pub fn head_at(&mut self, position: u64, max_bytes: u64) -> Option<BatchHeader> {
+        let header = head_at(&mut self.window, position).ok()?;
+        let is_it =
+            u64::from(header.length_bytes) <= max_bytes && crc_ok(&mut self.window, position, &header);
+        is_it.then_some(header)
     }
 
     /// The batches that start in the `bytes` bytes from `position` on, such as one write put there. The last
     /// may reach beyond. If no whole batch starts at `position` itself, the first item says so.
     pub fn batches_in(&mut self, position: u64, bytes: u64) -> Batches<'_> {
         let end = position.saturating_add(bytes);
-        Batches { window: &mut self.window, position, end, aligned: position == 0 }
+        let Self { window, search_bytes, .. } = self;
+        Batches { window, search_bytes, position, end, aligned: position == 0 }
     }
 }
 
@@ -149,6 +159,7 @@ pub enum Reason {
 /// Iterates over batches, and over what lies between them if that is damaged.
 pub struct Batches<'s> {
     window: &'s mut Window,
+    search_bytes: &'s mut u64,
     position: u64,
     /// No batch that starts here or later is wanted.
     end: u64,
@@ -180,7 +191,7 @@ impl Iterator for Batches<'_> {
             self.position = end;
             return None;
         }
-        self.position = next_batch(self.window, position, end).unwrap_or(end);
+        self.position = next_batch(self.window, position, end, self.search_bytes).unwrap_or(end);
         self.aligned = true;
         Some(Err(Damage { position, bytes: self.position - position, reason }))
     }
@@ -230,25 +241,25 @@ fn read(window: &mut Window, position: u64, count: usize) -> Result<&[u8], Reaso
 // Finding the next batch in bytes of which nothing is known. Does not return batches: only where one is.
 
 /// A place is only a batch if its CRC is right. Where bytes are made to look like heads of large batches
-/// everywhere, that check would read the file over and over: beyond this much, the search is given up.
+/// everywhere, that check would read the file over and over: after so many bytes in vain, the search is given up, and there is
+/// no other in this segment.
 const MAX_CHECKED_BYTES: u64 = 512 << 20;
 const SEARCH_BYTES: usize = 64 << 10;
 /// Bytes of a head that tell whether it is worth reading on: up to the magic of every format.
 const PREFIX_BYTES: usize = 17;
 
 /// Where the first whole batch with a right CRC starts, after `position` and before `end`.
-pub(crate) fn next_batch(window: &mut Window, position: u64, end: u64) -> Option<u64> {
-    let mut checked = 0;
+fn next_batch(window: &mut Window, position: u64, end: u64, search_bytes: &mut u64) -> Option<u64> {
     let mut candidate = next_candidate(window, position.checked_add(1)?, end)?;
     loop {
-        if let Ok(header) = head_at(window, candidate) {
-            checked += u64::from(header.length_bytes);
-            if is_plausible(&header) && crc_ok(window, candidate, &header) {
+        if *search_bytes == 0 {
+            return None;
+        }
+        if let Some(header) = head_at(window, candidate).ok().filter(is_plausible) {
+            if crc_ok(window, candidate, &header) {
                 return Some(candidate);
             }
-        }
-        if checked > MAX_CHECKED_BYTES {
-            return None;
+            *search_bytes = search_bytes.saturating_sub(header.length_bytes.into());
         }
         candidate = next_candidate(window, candidate.checked_add(1)?, end)?;
     }
@@ -347,6 +358,56 @@ impl Window {
         let count = count.max(STEP_BYTES) as u64;
         self.file.by_ref().take(count).read_to_end(&mut self.bytes)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod search_tests {
+    use super::Segment;
+    use std::fs;
+
+    /// The head of a batch of that many bytes, which has another CRC; then so many bytes of nothing.
+    fn lie(length: i32, nothing: usize) -> Vec<u8> {
+        let mut head = vec![0; 61];
+        head[8..12].copy_from_slice(&(length - 12).to_be_bytes());
+        head[16] = 2;
+        head[57..61].copy_from_slice(&1_i32.to_be_bytes());
+        [head, vec![b'x'; nothing]].concat()
+    }
+
+    /// A batch of one record, as a broker writes it.
+    fn batch() -> Vec<u8> {
+        let mut bytes = lie(69, 0);
+        bytes.extend([14, 0, 0, 0, 1, 2, b'v', 0]);
+        let crc = crc32c::crc32c(&bytes[21..]);
+        bytes[17..21].copy_from_slice(&crc.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_searches_check_in_vain_is_bounded_over_all_of_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("00000000000000000000.log");
+        let lies = [b"no batch".to_vec(), lie(10_000, 100), batch()].concat().repeat(20);
+        fs::write(&path, [lies, vec![b'x'; 10_000]].concat()).unwrap();
+        let good = |search_bytes| {
+            let mut segment = Segment::open(&path).unwrap();
+            segment.search_bytes = search_bytes;
+            segment.batches().filter(|batch| batch.as_ref().is_ok_and(|batch| batch.crc_ok)).count()
+        };
+        assert_eq!(good(1 << 20), 20);
+        assert_eq!(good(50_000), 4, "five searches");
+    }
+
+    #[test]
+    fn a_batch_is_read_back_only_from_where_it_begins() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("00000000000000000000.log");
+        fs::write(&path, [lie(69, 8), batch(), batch()].concat()).unwrap();
+        let mut segment = Segment::open(&path).unwrap();
+        let found = [(0, 69), (1, 999), (69, 68), (69, 69), (138, 999), (200, 999)]
+            .map(|(position, bytes)| segment.head_at(position, bytes).is_some());
+        assert_eq!(found, [false, false, false, true, true, false]);
     }
 }
 

@@ -17,6 +17,8 @@ use crate::mounts::{DeviceNumber, number};
 
 /// How often the log dirs are read again because of a file that was not there.
 pub(super) const SCAN_INTERVAL: Duration = Duration::from_secs(1);
+/// So large may a batch be of whose write less was seen.
+const MIN_READ_BYTES: u64 = 4 << 20;
 /// More files than this are not remembered.
 const MAX_FILES: usize = 1 << 20;
 
@@ -97,8 +99,7 @@ impl PartitionFile {
     /// The head of the batch that begins at a write's position, where all of it is there and its CRC is right.
     pub(super) fn batch_at(&self, position: u64, bytes: u64) -> Option<BatchHead> {
         let mut segment = Segment::open(&self.path).ok()?;
-        let batch = segment.batches_in(position, bytes).next()?.ok()?;
-        (batch.position == position && batch.crc_ok).then(|| head_of(&batch.header))
+        segment.head_at(position, bytes.max(MIN_READ_BYTES)).map(|header| head_of(&header))
     }
 }
 
