@@ -23,6 +23,8 @@ use perf_map::PerfMap;
 
 /// Names remembered; a broker runs some ten thousand methods.
 const MAX_NAMES: usize = 65_536;
+/// Bytes of the functions of all files; later ones go without names.
+const MAX_FILE_BYTES: usize = 64 << 20;
 /// The library that makes a process a JVM.
 const LIBJVM: &str = "libjvm.so";
 /// Compiled code that no list names.
@@ -143,11 +145,17 @@ impl UserCode {
             CodeSource::File(path) | CodeSource::Deleted(path) => {
                 let path = Arc::clone(path);
                 let offset = (address - mapping.start).saturating_add(mapping.offset);
-                let functions = self
-                    .files
-                    .entry(Arc::clone(&path))
-                    .or_insert_with(|| functions_of(&self.process, mapping, &path));
-                let name = functions.as_ref().and_then(|functions| functions.name_at(offset));
+                if !self.files.contains_key(&path) {
+                    let known_bytes: usize = self.files.values().flatten().map(Functions::bytes).sum();
+                    let functions = if known_bytes < MAX_FILE_BYTES {
+                        functions_of(&self.process, mapping, &path)
+                    } else {
+                        None
+                    };
+                    self.files.insert(Arc::clone(&path), functions);
+                }
+                let functions = self.files.get(&path).and_then(Option::as_ref);
+                let name = functions.and_then(|functions| functions.name_at(offset));
                 let file = path.rsplit('/').next().unwrap_or_default();
                 Some(name.map_or_else(|| format!("[{}]", as_frame(file)), |name| as_frame(&name)).into())
             }

@@ -62,10 +62,11 @@ fn exported(file: &object::File<'_>, mapping: &Mapping) -> HashMap<String, u64> 
     let in_file = segment.address().wrapping_add(mapping.offset.wrapping_sub(segment.file_range().0));
     let moved_by = mapping.start.wrapping_sub(in_file);
     let variables = file.dynamic_symbols().filter_map(|symbol| {
-        let name = symbol.name_bytes().ok().filter(|name| name.starts_with(EXPORTED))?;
+        let name = symbol.name_bytes().ok();
+        let name = name.filter(|name| name.starts_with(EXPORTED) && name.len() <= MAX_NAME_BYTES)?;
         Some((String::from_utf8(name.to_vec()).ok()?, symbol.address().wrapping_add(moved_by)))
     });
-    variables.collect()
+    variables.take(MAX_EXPORTED).collect()
 }
 
 /// Name, kind and padding of each note.
@@ -74,6 +75,8 @@ const KIND: u32 = 3;
 const HEADER_BYTES: usize = 12;
 /// Place of the probe, base and semaphore, before the names.
 const ADDRESSES_BYTES: usize = 24;
+/// A libjvm exports some 40 of its variables.
+const MAX_EXPORTED: usize = 8_192;
 /// A libjvm has some 700.
 const MAX_PROBES: usize = 8_192;
 const MAX_NAME_BYTES: usize = 256;

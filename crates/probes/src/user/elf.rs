@@ -1,6 +1,7 @@
 //! The functions of a program or library, from its symbol tables. Reads no debug information: without a
 //! symbol table only what a library exports has a name.
 
+use std::fmt;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -8,8 +9,12 @@ use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
 /// JDK 25's libjvm.so is 30 MB. Larger files go without names.
 const MAX_BYTES: u64 = 128 << 20;
-const MAX_SYMBOLS: usize = 4 << 20;
+/// A libjvm has some hundred thousand.
+const MAX_SYMBOLS: usize = 1 << 20;
 const MAX_NAME_BYTES: usize = 4096;
+/// Names of one file, which may all lie in the same few bytes of it: those that are kept, and those that are looked at.
+const MAX_KEPT_BYTES: usize = 32 << 20;
+const MAX_SCANNED_BYTES: usize = 128 << 20;
 
 /// The bytes of a program or library.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -45,9 +50,15 @@ impl Functions {
             let (offset, length) = segment.file_range();
             functions.segments.push((offset, length, segment.address()));
         }
+        let mut scanned_bytes = 0;
         for symbol in file.symbols().chain(file.dynamic_symbols()).take(MAX_SYMBOLS) {
-            if symbol.kind() == SymbolKind::Text && symbol.is_definition() {
-                functions.add(symbol.address(), symbol.size(), symbol.name_bytes().unwrap_or_default());
+            if symbol.kind() == SymbolKind::Text
+                && symbol.is_definition()
+                && scanned_bytes < MAX_SCANNED_BYTES
+            {
+                let name = symbol.name_bytes().unwrap_or_default();
+                scanned_bytes += name.len();
+                functions.add(symbol.address(), symbol.size(), name);
             }
         }
         functions.sorted.sort_unstable();
@@ -56,11 +67,17 @@ impl Functions {
 
     fn add(&mut self, start: u64, size: u64, name: &[u8]) {
         let (Ok(name), Ok(at)) = (std::str::from_utf8(name), u32::try_from(self.names.len())) else { return };
-        if name.is_empty() || name.len() > MAX_NAME_BYTES || size == 0 {
+        let fits = self.names.len() + name.len() <= MAX_KEPT_BYTES;
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || size == 0 || !fits {
             return;
         }
         self.sorted.push((start, start.saturating_add(size), at, name.len() as u16));
         self.names.push_str(name);
+    }
+
+    /// What it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.names.capacity() + self.sorted.capacity() * size_of::<(u64, u64, u32, u16)>()
     }
 
     /// The function that holds the byte at this offset of the file, as people write it.
@@ -83,14 +100,26 @@ fn demangled(name: &str) -> String {
     }
     let options =
         cpp_demangle::DemangleOptions::new().no_params().no_return_type().hide_expression_literal_types();
-    let symbol = cpp_demangle::Symbol::new(name);
-    let text = symbol.ok().and_then(|symbol| symbol.demangle_with_options(&options).ok());
-    text.filter(|text| text.len() <= MAX_NAME_BYTES).unwrap_or_else(plain)
+    let Ok(symbol) = cpp_demangle::Symbol::new(name) else { return plain() };
+    let mut text = ShortText::default();
+    symbol.structured_demangle(&mut text, &options).map_or_else(|_| plain(), |()| text.0)
+}
+
+/// A name may stand for one that doubles with each of its letters.
+#[derive(Default)]
+struct ShortText(String);
+
+impl fmt::Write for ShortText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let fits = self.0.len() + text.len() <= MAX_NAME_BYTES;
+        self.0.push_str(if fits { text } else { "" });
+        if fits { Ok(()) } else { Err(fmt::Error) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Functions, demangled};
+    use super::{Functions, MAX_NAME_BYTES, demangled};
     use crate::user::mappings::Mappings;
     use std::path::Path;
 
@@ -114,6 +143,30 @@ mod tests {
             let _ = Functions::parse(&bytes[..length]).map(|functions| functions.name_at(0x1000));
         }
         assert!(Functions::parse(b"\x7fELF").is_err());
+    }
+
+    #[test]
+    fn names_that_share_their_bytes_in_the_file_do_not_fill_the_memory() {
+        let (mut functions, name) = (Functions::default(), [b'f'; MAX_NAME_BYTES]);
+        (0..20_000).for_each(|address| functions.add(address, 1, &name));
+        assert!((8_000..10_000).contains(&functions.sorted.len()), "{}", functions.sorted.len());
+        assert!(functions.bytes() < 80 << 20, "{} bytes", functions.bytes());
+    }
+
+    #[test]
+    fn a_name_that_doubles_with_each_letter_stays_as_it_is() {
+        // Each pair is of two of the pair before it: `S1_`, `S2_` and so on, `S0_` being `std::pair`.
+        let pairs = |depth: u32| {
+            let nested = |n| {
+                let before = char::from_digit(n, 36).unwrap().to_ascii_uppercase();
+                format!("S0_IS{before}_S{before}_E")
+            };
+            format!("_Z1fISt4pairIiiE{}Evv", (1..depth).map(nested).collect::<String>())
+        };
+        let lengths = [1, 2, 3, 4].map(|depth| demangled(&pairs(depth)).len());
+        assert!(lengths.is_sorted_by(|one, next| 3 * one < 2 * next), "{lengths:?} {}", demangled(&pairs(4)));
+        let deep = pairs(34);
+        assert_eq!(demangled(&deep), deep);
     }
 
     #[test]
