@@ -6,10 +6,12 @@ mod growing;
 mod live;
 mod recording;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use diagnose::{Config, Coverage};
-use model::{Event, Nanos, Pid};
+use model::{Event, Nanos, Pid, TopicId};
 use report::Zone;
 
 pub use self::capture::Capture;
@@ -95,12 +97,26 @@ pub struct ReadOptions {
     pub pid: Option<Pid>,
     /// Log dirs to take the topic names of a capture from.
     pub log_dirs: Vec<PathBuf>,
+    /// Topic names of a capture, where they were read before it is opened.
+    pub topics: Option<HashMap<TopicId, Arc<str>>>,
     /// The broker's ports in a capture; none for any that speaks Kafka.
     pub ports: Vec<u16>,
     /// The record header that is a message's id.
     pub message_id: Option<String>,
     /// The time zone of notes.
     pub zone: Zone,
+}
+
+impl ReadOptions {
+    /// Reads the topic names of captures, which may take a broker's log dirs and what root alone may read of its process:
+    /// for who gives that away before it opens a capture.
+    ///
+    /// # Errors
+    /// The process is no broker.
+    pub fn with_topic_names(self) -> Result<Self, Error> {
+        let topics = Some(capture::topic_names(&self)?);
+        Ok(Self { topics, ..self })
+    }
 }
 
 /// Opens one recording, here or in a bucket, or the files of one capture.

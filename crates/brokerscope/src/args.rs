@@ -158,7 +158,7 @@ impl Target {
     pub(crate) fn read_options(&self, times: Times) -> ReadOptions {
         let Self { pid, log_dirs } = self.clone();
         let (jfr, ports, message_id) = (Vec::new(), Vec::new(), None);
-        ReadOptions { jfr, pid, log_dirs, ports, message_id, zone: times.zone() }
+        ReadOptions { jfr, pid, log_dirs, topics: None, ports, message_id, zone: times.zone() }
     }
 
     /// How it is watched: everything that bears on verdicts.

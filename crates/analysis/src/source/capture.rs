@@ -1,13 +1,12 @@
 //! Packets as a source of requests: captures of tcpdump, read to their end.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use broker::Broker;
 use capture::{Analyzer, Captures, Counters};
 use diagnose::{Config, Coverage};
-use model::{Event, LossKind, Nanos, Pid, Request, TlsTraffic, TopicId};
+use model::{Event, LossKind, Nanos, Request, TlsTraffic, TopicId};
 
 use super::{EventSource, ReadOptions, Step};
 use crate::gaps::{self, Gaps};
@@ -202,15 +201,18 @@ fn analyzer(options: &ReadOptions) -> Result<Analyzer, Error> {
     Ok(Analyzer::new(capture::Config {
         ports: options.ports.clone(),
         message_id_header: options.message_id.clone().map(String::into_bytes),
-        topics: topic_names(&options.log_dirs, options.pid)?,
+        topics: topic_names(options)?,
         ..capture::Config::default()
     }))
 }
 
-/// Names from the log dirs that were named; else from those of the process; else from those of all brokers here.
-fn topic_names(named: &[PathBuf], pid: Option<Pid>) -> Result<HashMap<TopicId, Arc<str>>, Error> {
-    let log_dirs = match pid {
-        _ if !named.is_empty() => named.to_vec(),
+/// Names that are known; else from the log dirs that were named; else from those of the process; else from those of all brokers here.
+pub(super) fn topic_names(options: &ReadOptions) -> Result<HashMap<TopicId, Arc<str>>, Error> {
+    if let Some(topics) = &options.topics {
+        return Ok(topics.clone());
+    }
+    let log_dirs = match options.pid {
+        _ if !options.log_dirs.is_empty() => options.log_dirs.clone(),
         Some(pid) => Broker::of_pid(pid)?.log_dirs,
         None => broker::find().into_iter().flat_map(|broker| broker.log_dirs).collect(),
     };

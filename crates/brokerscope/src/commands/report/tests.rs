@@ -32,6 +32,7 @@ fn shown(directory: &Path, in_parts: bool) -> (String, String) {
         jfr: Vec::new(),
         pid: None,
         log_dirs: Vec::new(),
+        topics: None,
         ports: Vec::new(),
         message_id: None,
         zone: Zone::utc(),
