@@ -4,6 +4,7 @@
 mod args;
 mod commands;
 mod failure;
+mod file_access;
 mod log;
 mod output;
 mod own_process;

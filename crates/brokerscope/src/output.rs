@@ -1,5 +1,6 @@
 //! Where data goes: standard output, or a file that was named.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
@@ -51,31 +52,71 @@ pub(crate) fn say_each(sentences: &[String]) {
     }
 }
 
-/// Writes all of an output: to a file, or for `-` to standard output.
-pub(crate) fn write(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
-    if path == Path::new("-") {
-        let mut out = stdout(Pace::AllThere);
-        return write(&mut out).and_then(|()| out.flush()).context(CANNOT_WRITE);
-    }
-    let written = File::create(path).map(BufWriter::new).and_then(|mut out| {
-        write(&mut out)?;
-        out.flush()
-    });
-    written.with_context(|| format!("{}: cannot write", path.display()))
+/// Where all of an output goes: a file, or for `-` standard output.
+pub(crate) struct Destination<'a> {
+    path: &'a Path,
+    file: Option<File>,
 }
 
-/// Fails where one of several files cannot be written for want of a directory: before anything is measured or read for it.
+impl<'a> Destination<'a> {
+    /// Opens the file before anything is measured or read for it: nothing can be opened to write in a sandbox. What is in it stays
+    /// until [`Self::write`].
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub(crate) fn open(path: &'a Path) -> anyhow::Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Self { path, file: None });
+        }
+        check_place(path)?;
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        Ok(Self { path, file: Some(file.with_context(|| cannot_write(path))?) })
+    }
+
+    /// Writes it, and says how long the file is; none of standard output.
+    pub(crate) fn write(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> anyhow::Result<Option<u64>> {
+        let Some(file) = &self.file else {
+            let mut out = stdout(Pace::AllThere);
+            return write(&mut out).and_then(|()| out.flush()).context(CANNOT_WRITE).map(|()| None);
+        };
+        Self::fill(file, write).map(Some).with_context(|| cannot_write(self.path))
+    }
+
+    fn fill(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<u64> {
+        // A pipe or a device has no length.
+        if file.metadata()?.is_file() {
+            file.set_len(0)?;
+        }
+        let mut out = BufWriter::new(file);
+        write(&mut out)?;
+        out.flush()?;
+        Ok(file.metadata()?.len())
+    }
+}
+
+/// Fails where a file cannot be written for want of a directory.
 ///
 /// # Errors
 /// What is in the way.
-pub(crate) fn check_places<'p>(paths: impl IntoIterator<Item = &'p Path>) -> anyhow::Result<()> {
-    for path in paths.into_iter().filter(|path| *path != Path::new("-")) {
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let (place, directory) = (path.display(), parent.is_none_or(Path::is_dir));
-        anyhow::ensure!(!path.is_dir(), "{place}: it is a directory; name a file to write");
-        anyhow::ensure!(directory, "{place}: cannot write: its directory does not exist; create it first");
-    }
+pub(crate) fn check_place(path: &Path) -> anyhow::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let (place, directory) = (path.display(), parent.is_none_or(Path::is_dir));
+    anyhow::ensure!(!path.is_dir(), "{place}: it is a directory; name a file to write");
+    anyhow::ensure!(directory, "{place}: cannot write: its directory does not exist; create it first");
     Ok(())
+}
+
+impl fmt::Display for Destination<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
+    }
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("{}: cannot write", path.display())
 }
 
 /// NO_COLOR: <https://no-color.org>, set and not empty.

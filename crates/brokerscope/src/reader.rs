@@ -1,6 +1,6 @@
 //! Reads a recording's tables or a live broker alike, for commands that list or add up what was seen.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use analysis::recorder::plan;
 use analysis::source::{ReadOptions, open_tables};
@@ -9,6 +9,7 @@ use model::{Event, Nanos};
 use recording::Table;
 
 use crate::args::{Scope, Source};
+use crate::file_access::FileAccess;
 use crate::output::Pace;
 
 /// What is known before the first event.
@@ -56,6 +57,7 @@ pub(crate) fn read<R: Reader>(
         #[cfg(not(feature = "live"))]
         return crate::args::cannot_watch();
     };
+    restrict(directory, scope, jfr)?;
     let options = ReadOptions { jfr: jfr.to_vec(), ..scope.read_options() };
     let mut recording = open_tables(directory, tables, &options)?;
     let mut reader = start(&Input {
@@ -68,6 +70,16 @@ pub(crate) fn read<R: Reader>(
     drive(&mut recording, &mut |event| reader.event(event))?;
     reader.finish(&recording.notes())?;
     Ok(recording.check()?)
+}
+
+/// Gives away what reading the recording does not take.
+fn restrict(directory: &Path, scope: &Scope, jfr: &[PathBuf]) -> anyhow::Result<()> {
+    let log_dirs = &scope.target.log_dirs;
+    let named = [directory].into_iter().chain(jfr.iter().chain(log_dirs).map(PathBuf::as_path));
+    let access = FileAccess::of(named)?;
+    // Message ids stand in the broker's segments, and where those are the recording says.
+    let is_unnamed = scope.filter.message_id.is_some() && log_dirs.is_empty();
+    access.with(|access| if is_unnamed { access.read_everywhere() } else { access }).enter()
 }
 
 fn drive(

@@ -17,10 +17,12 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use report::advice::{self, AdviceReport, Views};
 use report::blocked::BlockedRow;
+use sandbox::Access;
 
 use super::{Run, locks};
 use crate::args::{DumpFiles, Duration, Flags, Format, Presentation, Slow, Target};
 use crate::failure::usage;
+use crate::file_access::FileAccess;
 use crate::output::{self, Pace};
 
 /// A command line has no limit below this.
@@ -154,7 +156,10 @@ impl Advise {
     /// All that is known, with what the user gave beside it.
     fn collect(&self) -> anyhow::Result<Findings> {
         let mut findings = match &self.input {
-            Some(input) if is_properties(input) => of_properties(input)?,
+            Some(input) if is_properties(input) => {
+                FileAccess::of(self.files().chain([input]))?.enter()?;
+                of_properties(input)?
+            }
             Some(input) => self.of_recording(input)?,
             #[cfg(feature = "live")]
             None => running::collect(self)?,
@@ -181,9 +186,17 @@ impl Advise {
         Ok(findings)
     }
 
+    /// What is read beside the input.
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.properties.iter().chain(&self.jvm_options).chain(&self.dump.dump)
+    }
+
     fn of_recording(&self, input: &Path) -> anyhow::Result<Findings> {
-        let options = self.target.read_options(self.presentation.times);
-        let mut source = source::open(&[input.to_owned()], &options)?;
+        let named = [input.to_owned()];
+        let (access, options) =
+            FileAccess::of_sources(&named, self.target.read_options(self.presentation.times))?;
+        access.with(|access| self.files().fold(access, Access::read)).enter()?;
+        let mut source = source::open(&named, &options)?;
         let slower_than = self.slow.slower_than;
         let mut analysis = Analysis::new(source.config(slower_than));
         let mut totals = AdviceTotals::default();

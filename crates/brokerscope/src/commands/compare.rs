@@ -3,7 +3,7 @@
 
 mod configurations;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use analysis::background::Totals;
 use analysis::comparison::ComparisonRuns;
@@ -21,7 +21,8 @@ use report::quantity::{format_bytes, format_count_of};
 
 use super::Run;
 use crate::args::{Flags, Target, Times};
-use crate::output::{self, Pace};
+use crate::file_access::FileAccess;
+use crate::output::{self, Destination, Pace};
 use crate::quantity;
 use configurations::RunPath;
 
@@ -89,14 +90,18 @@ impl Run for Compare {
         let mut runs = ComparisonRuns::new(self.slo, &self.apis, &self.topics);
         runs.filter.check()?;
         // All are looked for before the first is read, and so are places to write: reading takes time.
-        output::check_places([self.output.as_deref(), self.md.as_deref()].into_iter().flatten())?;
+        [&self.output, &self.md].into_iter().flatten().try_for_each(|path| output::check_place(path))?;
+        let access = FileAccess::of(configurations::paths(&self.configurations)?)?;
+        let page = self.output.as_deref().map(Destination::open).transpose()?;
+        let note = self.md.as_deref().map(Destination::open).transpose()?;
+        access.enter()?;
         let configurations = configurations::find(&self.configurations, self.skip)?;
         let (mut setups, mut whole) = (Vec::new(), Ok(()));
         for of in configurations {
             let counted = of.runs.iter().map(|run| self.read(&mut runs, run, &mut whole));
             setups.push(Setup { name: of.name, note: of.note, runs: counted.collect::<Result<_, _>>()? });
         }
-        self.write(&runs.compare(setups))?;
+        self.write(&runs.compare(setups), page.as_ref(), note.as_ref())?;
         whole
     }
 }
@@ -133,18 +138,21 @@ impl Compare {
         Ok(run)
     }
 
-    fn write(&self, compared: &ComparisonReport) -> anyhow::Result<()> {
-        if let Some(path) = &self.md {
-            output::write(path, |out| write_markdown(out, compared))?;
+    fn write(
+        &self,
+        compared: &ComparisonReport,
+        page: Option<&Destination<'_>>,
+        note: Option<&Destination<'_>>,
+    ) -> anyhow::Result<()> {
+        if let Some(note) = note {
+            note.write(|out| write_markdown(out, compared))?;
         }
-        if let Some(path) = self.output.as_deref() {
-            output::write(path, |out| html::write(out, &Page::comparing(ComparisonData::from(compared))))?;
-            if path == Path::new("-") {
-                return Ok(());
-            }
-            let bytes = format_bytes(std::fs::metadata(path).map_or(0, |file| file.len()));
+        if let Some(page) = page {
+            let data = Page::comparing(ComparisonData::from(compared));
+            let Some(bytes) = page.write(|out| html::write(out, &data))? else { return Ok(()) };
+            let bytes = format_bytes(bytes);
             let count = format_count_of(compared.comparison.configurations.len() as u64, "configuration");
-            tracing::info!("{bytes} written to {}: {count}", path.display());
+            tracing::info!("{bytes} written to {page}: {count}");
         }
         let mut out = output::stdout(Pace::AllThere);
         let look = output::look(self.times.zone(), self.wide, Pace::AllThere);

@@ -17,10 +17,12 @@ use report::explanation::{
     Conclusion, ExplanationReport, ExplanationText, RequestText, TopVerdicts, Verdicts,
 };
 use report::quantity::format_count_of;
+use sandbox::Access;
 
 use super::Run;
 use crate::args::{Duration, Flags, JfrFiles, Jvm, Scope, Top};
 use crate::failure::usage;
+use crate::file_access::FileAccess;
 use crate::output::{self, Pace};
 use crate::selection::{RequestConditions, Selection};
 use crate::watch_mode::WatchMode;
@@ -134,10 +136,10 @@ impl Explain {
     }
 
     fn run_files(&self) -> anyhow::Result<()> {
-        let options = ReadOptions { jfr: self.jfr.jfr.clone(), ..self.scope.read_options() };
         if self.save && self.inputs.iter().any(|input| input::url(input).is_some()) {
             return usage(ONLY_READ);
         }
+        let options = self.restrict()?;
         let (mut source, pace): (Box<dyn EventSource>, _) = if self.follow {
             let stop = Stop::after(self.length.duration)?;
             (Box::new(source::follow(&self.inputs, &options, stop)?), Pace::AsTheyCome)
@@ -154,6 +156,16 @@ impl Explain {
         })?;
         explanation.finish(&analysis.finish(source.gaps(self.scope.slow.slower_than)))?;
         Ok(source.check()?)
+    }
+
+    /// How files are read; gives away what that does not take.
+    fn restrict(&self) -> anyhow::Result<ReadOptions> {
+        let options = ReadOptions { jfr: self.jfr.jfr.clone(), ..self.scope.read_options() };
+        let (access, options) = FileAccess::of_sources(&self.inputs, options)?;
+        let saved_in = self.inputs.iter().filter(|_| self.save);
+        let access = access.with(|access| self.request_log.iter().fold(access, Access::read));
+        access.with(|access| saved_in.fold(access, Access::write)).enter()?;
+        Ok(options)
     }
 
     #[cfg(feature = "live")]

@@ -22,6 +22,7 @@ use report::quantity::format_count_of;
 
 use super::Run;
 use crate::args::{Flags, Presentation, Top};
+use crate::file_access::FileAccess;
 use crate::output::{self, Pace};
 
 /// `fleet`.
@@ -66,6 +67,7 @@ impl Run for Fleet {
     };
 
     fn run(&self) -> anyhow::Result<()> {
+        FileAccess::of([&self.directory])?.enter()?;
         let bucket = Bucket::open(&self.directory)?;
         let folders = folders::find(&self.directory, bucket.as_ref(), &self.clusters, &self.dates)?;
         let recordings = folders.values().map(Vec::len).sum::<usize>() as u64;

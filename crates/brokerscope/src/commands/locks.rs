@@ -21,7 +21,8 @@ use report::{Sink, Writer};
 
 use super::Run;
 use crate::args::{DumpFiles, Flags, JfrFiles, Scope, Source};
-use crate::output::{self, Pace, Stdout};
+use crate::file_access::FileAccess;
+use crate::output::{self, Destination, Pace, Stdout};
 use crate::reader::{self, Input, Reader};
 
 /// What waits, their holders and what those were doing are found in.
@@ -104,20 +105,23 @@ impl Run for Locks {
         if !self.dump.dump.is_empty() {
             return dumps::show(self);
         }
-        output::check_places(self.flame.as_deref())?;
-        let files = !self.jfr.jfr.is_empty() || !self.gc_log.is_empty();
-        if files && self.source.recording()?.is_none() {
-            return self.read_files();
+        let files = [&self.jfr.jfr[..], &self.gc_log].concat();
+        let access =
+            FileAccess::of(self.source.recording()?.into_iter().chain(files.iter().map(PathBuf::as_path)))?;
+        let flame = self.flame.as_deref().map(WaitGraph::open).transpose()?;
+        if !files.is_empty() && self.source.recording()?.is_none() {
+            access.enter()?;
+            return self.read_files(flame);
         }
-        reader::read(&self.source, &self.scope, &self.jfr.jfr, &TABLES, |input| Rows::new(self, input))
+        reader::read(&self.source, &self.scope, &self.jfr.jfr, &TABLES, |input| Rows::new(self, input, flame))
     }
 }
 
 impl Locks {
     /// Shows what is in the JVM's own files, which know nothing of the kernel's side.
-    fn read_files(&self) -> anyhow::Result<()> {
+    fn read_files(&self, flame: Option<WaitGraph<'_>>) -> anyhow::Result<()> {
         self.refuse_duration()?;
-        let mut rows = Rows::new(self, &Input::default());
+        let mut rows = Rows::new(self, &Input::default(), flame);
         let mut notes = Vec::new();
         for path in &self.jfr.jfr {
             let mut taken = Ok(());
@@ -177,7 +181,7 @@ impl Count {
 }
 
 impl<'a> Rows<'a> {
-    fn new(args: &'a Locks, input: &Input) -> Self {
+    fn new(args: &'a Locks, input: &Input, flame: Option<WaitGraph<'a>>) -> Self {
         let pace = if args.summary { Pace::AllThere } else { input.pace };
         if args.summary {
             args.source.announce_end();
@@ -193,7 +197,7 @@ impl<'a> Rows<'a> {
             locks: LockEngine::new(config, input.sees(OFF_CPU)),
             stops: PauseMerger::new(apart),
             to: to(args, pace),
-            flame: args.flame.as_deref().map(WaitGraph::new),
+            flame,
             args,
             waits: Count::default(),
             pauses: Count::default(),
@@ -293,15 +297,15 @@ fn to(args: &Locks, pace: Pace) -> To {
 
 /// The flame graph of the stacks at which threads waited.
 struct WaitGraph<'a> {
-    file: &'a Path,
+    file: Destination<'a>,
     fold: FoldedStacks,
     inferred: u64,
 }
 
 impl<'a> WaitGraph<'a> {
     /// To be written to this file.
-    fn new(file: &'a Path) -> Self {
-        Self { file, fold: FoldedStacks::default(), inferred: 0 }
+    fn open(file: &'a Path) -> anyhow::Result<Self> {
+        Ok(Self { file: Destination::open(file)?, fold: FoldedStacks::default(), inferred: 0 })
     }
 
     fn add(&mut self, row: &LockRow) {
@@ -320,6 +324,6 @@ impl<'a> WaitGraph<'a> {
             notes: vec![format!("{} in {} waits; the lock is on top", total.time, total.count)],
             missing,
         };
-        output::write(self.file, |out| flame_graph::write_svg(out, &self.fold, &[CpuState::Off], &about))
+        self.file.write(|out| flame_graph::write_svg(out, &self.fold, &[CpuState::Off], &about)).map(drop)
     }
 }

@@ -17,6 +17,7 @@ use self::rows::Rows;
 use super::Run;
 use crate::args::{Duration, Filter, Flags, Presentation, Slow, Top};
 use crate::failure::usage;
+use crate::file_access::FileAccess;
 use crate::quantity;
 
 /// How often a log that nothing was added to is looked at again.
@@ -111,9 +112,19 @@ impl Run for Logs {
             return usage("--for is for --follow and -; a file is read to its end");
         }
         let zone = zone(args)?;
-        let scan = LogScanner::new(zone.clone(), day(args)?, patterns(args)?);
-        let rows = Rows::new(args, &zone)?;
+        let (day, rows) = (day(args)?, Rows::new(args, &zone)?);
+        self.restrict()?;
+        let scan = LogScanner::new(zone.clone(), day, patterns(args)?);
         if args.follow { follow(args, &scan, rows) } else { read(args, &scan, rows) }
+    }
+}
+
+impl Logs {
+    /// Gives away what reading the logs does not take. Those that are followed are replaced.
+    fn restrict(&self) -> anyhow::Result<()> {
+        let access = FileAccess::of(self.files.iter().chain(&self.patterns))?;
+        let followed = self.files.iter().filter(|_| self.follow);
+        access.with(|access| followed.fold(access, |access, file| access.read_by_name(file))).enter()
     }
 }
 

@@ -11,7 +11,7 @@ use analysis::advice::{AdviceTotals, recorded_inputs};
 use analysis::background::Totals;
 use analysis::comparison::{ComparisonRuns, RunCounter};
 use analysis::source::ReadOptions;
-use analysis::{Analysis, EventSource, Output, file_error, input, source};
+use analysis::{Analysis, EventSource, Output, input, source};
 use clap::Args;
 use compare::{Part, Setup};
 use model::{Event, Nanos, Verdict};
@@ -24,7 +24,8 @@ use report::quantity::{format_bytes, format_count_of};
 use super::Run;
 use crate::args::{Filter, Flags, JfrFiles, Slow, Target, Times};
 use crate::failure::usage;
-use crate::output;
+use crate::file_access::FileAccess;
+use crate::output::Destination;
 
 /// The API that is compared of several recordings.
 const COMPARED_API: &str = "produce";
@@ -98,23 +99,26 @@ impl Run for Report {
         if !self.jfr.jfr.is_empty() && self.inputs.len() > 1 {
             return usage("--jfr needs exactly one recording: a JFR file is of one broker at one time");
         }
-        output::check_places([self.output.as_path()])?;
+        let options = self.filter.of_packets(self.target.read_options(self.times));
+        let options = ReadOptions { jfr: self.jfr.jfr.clone(), ..options };
+        let (access, options) = FileAccess::of_sources(&self.inputs, options)?;
+        let output = Destination::open(&self.output)?;
+        access.enter()?;
         let mut whole = Ok(());
-        let page = self.read(&mut whole)?;
-        output::write(&self.output, |out| match self.format {
+        let page = self.read(&options, &mut whole)?;
+        let bytes = output.write(|out| match self.format {
             PageFormat::Html => html::write(out, &page),
             PageFormat::Json => html::write_json(out, &page),
             PageFormat::Perfetto => perfetto::write(out, &page),
             PageFormat::Md => markdown::write(out, &page),
         })?;
-        if self.output != Path::new("-") {
-            let bytes = std::fs::metadata(&self.output).map_or(0, |file| file.len());
+        if let Some(bytes) = bytes {
             let slow: u64 = page.recordings.iter().map(|recording| recording.slow.slow).sum();
             let detailed: usize = page.recordings.iter().map(|recording| recording.requests.len()).sum();
             tracing::info!(
                 "{} written to {}: {}, {detailed} of them in detail",
                 format_bytes(bytes),
-                self.output.display(),
+                output,
                 format_count_of(slow, "slow request"),
             );
         }
@@ -125,11 +129,10 @@ impl Run for Report {
 impl Report {
     /// Reads recordings one by one; anything else that was named is one capture. What could not be read of them to the end is
     /// reported after the rest was written.
-    fn read(&self, whole: &mut anyhow::Result<()>) -> anyhow::Result<Page> {
+    fn read(&self, options: &ReadOptions, whole: &mut anyhow::Result<()>) -> anyhow::Result<Page> {
         let is_recording = |input: &&PathBuf| input.is_dir() || input::url(input).is_some();
         if let Some(file) = self.inputs.iter().find(|input| !is_recording(input)) {
-            std::fs::metadata(file).map_err(|error| file_error(file, &error))?;
-            let mut source = self.open(&self.inputs)?;
+            let mut source = source::open(&self.inputs, options)?;
             let (data, _) = self.one(&mut *source, info::capture(&self.inputs), file, None)?;
             *whole = source.check().map_err(Into::into);
             return Ok(Page::of(vec![data]));
@@ -137,7 +140,7 @@ impl Report {
         let mut runs = ComparisonRuns::new(self.slow.slower_than, &[COMPARED_API.to_owned()], &[]);
         let (mut recordings, mut setups) = (Vec::new(), Vec::new());
         for (path, name) in self.inputs.iter().zip(names(&self.inputs)) {
-            let mut source = self.open(std::slice::from_ref(path))?;
+            let mut source = source::open(std::slice::from_ref(path), options)?;
             let info = source.recording().map(info::recording).unwrap_or_default();
             let counter = runs.count(&name, Part::WHOLE);
             let info = RecordingInfo { name: name.clone(), ..info };
@@ -156,12 +159,6 @@ impl Report {
             setups.len() > 1 && setups.iter().flat_map(|setup| &setup.runs).any(|run| !run.is_empty());
         let comparison = several.then(|| ComparisonData::from(&runs.compare(setups)));
         Ok(Page { comparison, ..page })
-    }
-
-    fn open(&self, inputs: &[PathBuf]) -> anyhow::Result<Box<dyn EventSource>> {
-        let options = self.filter.of_packets(self.target.read_options(self.times));
-        let options = ReadOptions { jfr: self.jfr.jfr.clone(), ..options };
-        Ok(source::open(inputs, &options)?)
     }
 
     /// One input on the page. What is compared is counted too.

@@ -1,7 +1,7 @@
 //! `requests`: every request of a capture, with its latency.
 
 use analysis::input::{self, Packets};
-use analysis::source::Capture;
+use analysis::source::{Capture, ReadOptions};
 use analysis::{EventSource as _, Stop, Usage};
 use anyhow::Context as _;
 use capture::Counters;
@@ -14,6 +14,7 @@ use report::requests::{RequestSummary, RequestWriter, TopRequests};
 use super::Run;
 use crate::args::{Duration, Flags, Format, Scope, Top};
 use crate::failure::usage;
+use crate::file_access::FileAccess;
 use crate::output::{self, Pace, Stdout};
 use crate::quantity;
 use crate::selection::{RequestConditions, Selection};
@@ -70,7 +71,7 @@ impl Run for Requests {
         self.check_snaplen(&input)?;
         self.scope.filter.requests().check()?;
         let stop = Stop::after(self.length.duration)?;
-        let options = self.scope.read_options();
+        let options = self.restrict(&input)?;
         // Files are opened before anything is written: one that cannot be read leaves no headings behind.
         let (captures, pace) = match input {
             Packets::Files(paths) => (input::open_files(&paths)?, Pace::AllThere),
@@ -92,6 +93,20 @@ impl Run for Requests {
 }
 
 impl Requests {
+    /// How packets are read; before files or a pipe are, what that does not take is given away.
+    fn restrict(&self, input: &Packets) -> anyhow::Result<ReadOptions> {
+        let options = self.scope.read_options();
+        let paths = match input {
+            Packets::Files(paths) => paths.clone(),
+            Packets::Pipe(path) => vec![path.clone()],
+            Packets::Stdin => vec!["-".into()],
+            Packets::Live(_) => return Ok(options),
+        };
+        let (access, options) = FileAccess::of_sources(&paths, options)?;
+        access.enter()?;
+        Ok(options)
+    }
+
     fn show(&self, mut capture: Capture, pace: Pace, stop: &Stop) -> anyhow::Result<()> {
         let mut rows = Rows::new(self, pace);
         while let Some(request) = capture.next_request()? {

@@ -14,6 +14,7 @@ use report::segments::{SegmentFile, SegmentWriter};
 
 use super::Run;
 use crate::args::Presentation;
+use crate::file_access::FileAccess;
 use crate::output::{self, Pace, Stdout};
 use crate::quantity;
 use reading::{BatchStart, Piece, Reading};
@@ -50,6 +51,7 @@ pub(crate) struct Segment {
 
 impl Run for Segment {
     fn run(&self) -> anyhow::Result<()> {
+        FileAccess::of([&self.file])?.enter()?;
         let mut segment =
             broker::Segment::open(&self.file).map_err(|error| file_error(&self.file, &error))?;
         let mut rows = Rows::new(self);

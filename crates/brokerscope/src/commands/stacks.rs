@@ -19,7 +19,8 @@ use self::inside::Inside;
 use super::Run;
 use crate::args::{Flags, Presentation, Source, Target};
 use crate::failure::usage;
-use crate::output;
+use crate::file_access::FileAccess;
+use crate::output::{self, Destination};
 use crate::quantity;
 
 /// The kernel keeps this many bytes of a thread's name (`TASK_COMM_LEN` less the NUL).
@@ -87,8 +88,10 @@ impl Run for Stacks {
     };
 
     fn run(&self) -> anyhow::Result<()> {
+        let access = FileAccess::of(self.source.recording()?)?;
         let sinks = Sinks::of(self)?;
         if let Some(directory) = self.source.recording()? {
+            access.enter()?;
             let options = self.target.read_options(self.presentation.times);
             let mut recording =
                 source::open_tables(directory, &[Table::CpuSamples, Table::OffCpu], &options)?;
@@ -212,8 +215,8 @@ impl RecordedTime {
 
 /// Where it is to be written: looked at before anything is measured.
 struct Sinks<'a> {
-    svg: Option<&'a Path>,
-    folded: Option<&'a Path>,
+    svg: Option<Destination<'a>>,
+    folded: Option<Destination<'a>>,
 }
 
 impl<'a> Sinks<'a> {
@@ -223,22 +226,22 @@ impl<'a> Sinks<'a> {
             (None, None) if io::stdout().is_terminal() => {
                 usage("say where to write the flame graph: -o FILE.svg, or --folded -")
             }
-            (None, None) => Ok(Self { svg: Some(Path::new("-")), folded }),
+            (None, None) => Ok(Self { svg: Some(Destination::open(Path::new("-"))?), folded: None }),
             _ if svg == folded => usage("the flame graph and the folded stacks need different files"),
             _ => {
-                output::check_places([svg, folded].into_iter().flatten())?;
-                Ok(Self { svg, folded })
+                let open = |path: Option<&'a Path>| path.map(Destination::open).transpose();
+                Ok(Self { svg: open(svg)?, folded: open(folded)? })
             }
         }
     }
 
     fn write(&self, args: &Stacks, profile: &Profile) -> anyhow::Result<()> {
         let states = states(args);
-        if let Some(path) = self.folded {
-            output::write(path, |out| profile.stacks.write_folded(out, states))?;
+        if let Some(folded) = &self.folded {
+            folded.write(|out| profile.stacks.write_folded(out, states))?;
         }
-        if let Some(path) = self.svg {
-            output::write(path, |out| flame_graph::write_svg(out, &profile.stacks, states, &profile.header))?;
+        if let Some(svg) = &self.svg {
+            svg.write(|out| flame_graph::write_svg(out, &profile.stacks, states, &profile.header))?;
         }
         if profile.stacks.is_empty() {
             tracing::warn!("no samples and no off-CPU intervals{}", conditions(args));

@@ -77,6 +77,12 @@ pub(super) fn find(named: &[String], skip: Nanos) -> anyhow::Result<Vec<Configur
     Ok(found)
 }
 
+/// The paths that were named.
+pub(super) fn paths(named: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+    let places = named.iter().flat_map(|text| split(text).1);
+    places.map(|place| Ok(recorded(place, Nanos::ZERO)?.path)).collect()
+}
+
 /// A recording that is named twice would be compared with itself.
 fn check_names(found: &[Configuration]) -> Result<(), Usage> {
     let mut seen: HashMap<String, &str> = HashMap::new();

@@ -61,7 +61,13 @@ fn facts_shown(facts: &Facts) -> Vec<Fact> {
         fact("kernel symbols", yes_no(facts.kallsyms)),
         fact("deepest kernel stack", number(facts.max_stack)),
         fact("timer ticks a second", number(facts.hz)),
+        fact("sandbox of commands on files", sandbox()),
     ]
+}
+
+/// What this kernel offers to give away.
+fn sandbox() -> String {
+    sandbox::survey().map_or_else(|error| format!("cannot be tried: {error}"), |status| status.offered())
 }
 
 fn pid_namespace(namespace: &PidNamespace) -> String {

@@ -11,9 +11,11 @@ use analysis::{EventSource, Step, Stop};
 use export::{BrokerInfo, Exporter, LogDir, MetricsService, Server};
 use model::{Event, Nanos};
 use recording::Manifest;
+use sandbox::Access;
 
 use super::{Export, finish_traces, serve};
 use crate::failure::usage;
+use crate::file_access::FileAccess;
 use crate::output;
 use crate::own_process::OwnProcess;
 
@@ -25,6 +27,7 @@ const READING: &str = "the recording is still being read";
 
 /// Exports until it is time to stop.
 pub(super) fn run(args: &Export, directory: &Path, server: Server) -> anyhow::Result<()> {
+    FileAccess::of([directory])?.with(Access::use_network).enter()?;
     // Before signals are heeded: one ends a download at once.
     let mut source = source::open(&[directory.to_owned()], &args.service.scope.read_options())?;
     let stop = Stop::after(args.service.length.duration)?;

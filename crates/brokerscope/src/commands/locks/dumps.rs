@@ -13,6 +13,7 @@ use report::blocked::{BlockedRow, BlockedThreads, ThreadDumpCount};
 use report::quantity::{format_count, format_count_of};
 
 use super::Locks;
+use crate::file_access::FileAccess;
 use crate::output::{self, Pace};
 
 /// Sentences about damaged dumps at most.
@@ -23,6 +24,7 @@ const MAX_LOCKS: usize = 100;
 /// Shows what is in the dumps that the user named.
 pub(super) fn show(args: &Locks) -> anyhow::Result<()> {
     args.refuse_duration()?;
+    FileAccess::of(&args.dump.dump)?.enter()?;
     let given = [
         ("--slower-than", args.scope.slow.slower_than > Nanos::ZERO),
         ("--topic", !args.scope.filter.topics.is_empty()),

@@ -13,6 +13,7 @@ use top::{BrokerInfo, Progress, State};
 
 use super::verdicts::Verdicts;
 use super::{Feed, ScreenFilter, Top, show, stop};
+use crate::file_access::FileAccess;
 
 /// Events told at once: keys wait for as long as that takes.
 const MAX_BURST: usize = 20_000;
@@ -25,6 +26,7 @@ const MAX_SPEED: f64 = 1e6;
 /// Shows it until the user has seen enough.
 pub(super) fn run(args: &Top, dir: &Path) -> anyhow::Result<()> {
     let options = args.scope.read_options();
+    FileAccess::of([dir])?.with(|access| access.write("/dev/tty")).enter()?;
     // Before signals are heeded: one ends a download at once.
     let mut source = source::open_recording(dir, &options)?;
     let stop = stop()?;

@@ -1,0 +1,138 @@
+//! Commands that read files hold nothing before the first byte comes, and work all the same. What a sandbox refuses is tested
+//! in `crates/sandbox`.
+
+// clippy.toml allows these in test functions; a test crate is nothing else.
+#![allow(clippy::unwrap_used)]
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// What takes longer hangs.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Of `/proc/PID/status`: no capability, no means to come by one, and a filter of system calls.
+const NOTHING: [&str; 4] =
+    ["CapEff:\t0000000000000000", "CapPrm:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"];
+/// Read no file, serve until they are ended, or need a terminal.
+const NOT_HERE: [&str; 4] = ["doctor", "export", "record", "top"];
+
+fn brokerscope(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brokerscope"));
+    command.args(arguments).env("TZ", "Europe/Berlin");
+    command
+}
+
+fn project(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path).canonicalize().unwrap()
+}
+
+/// Whether every thread of a process holds nothing.
+fn holds_nothing(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let states: Vec<_> = threads.map(|thread| fs::read_to_string(thread.path().join("status"))).collect();
+    let is_empty = |state: &String| NOTHING.iter().all(|line| state.lines().any(|found| found == *line));
+    !states.is_empty() && states.iter().all(|state| state.as_ref().is_ok_and(is_empty))
+}
+
+fn assert_holds_nothing(mut reader: Child, arguments: &[&str]) {
+    let begun = Instant::now();
+    while !holds_nothing(reader.id()) {
+        let ended = reader.try_wait().unwrap();
+        assert!(ended.is_none() && begun.elapsed() < TIMEOUT, "{arguments:?}: {ended:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+}
+
+#[test]
+fn who_waits_for_the_first_byte_holds_nothing_any_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (pipe, sample) = (pipe.to_str().unwrap(), project("samples/journal-stall"));
+    let page = directory.path().join("page.html");
+    for arguments in [
+        &["requests", "-"][..],
+        &["logs", "-"],
+        &["requests", pipe],
+        &["logs", pipe],
+        &["segment", pipe],
+        &["explain", pipe],
+        &["explain", sample.to_str().unwrap(), "--request-log", pipe],
+        &["report", pipe, "-o", page.to_str().unwrap()],
+        &["advise", sample.to_str().unwrap(), "--jvm-options", pipe],
+        &["locks", "--gc-log", pipe],
+        &["locks", "--jfr", pipe],
+        &["locks", "--dump", pipe],
+    ] {
+        let mut reader = brokerscope(arguments);
+        let reader =
+            reader.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        assert_holds_nothing(reader, arguments);
+    }
+}
+
+#[test]
+fn every_command_on_files_works_in_the_sandbox() {
+    let directory = tempfile::tempdir().unwrap();
+    let inside = |path: &str| directory.path().join(path);
+    // By relative names, as people call them.
+    copy(&project("samples/journal-stall"), &inside("recording"));
+    fs::create_dir_all(inside("fleet/cluster=one/broker=1")).unwrap();
+    copy(&inside("recording"), &inside("fleet/cluster=one/broker=1/10h"));
+    fs::copy(project("tests/data/sample.pcap"), inside("sample.pcap")).unwrap();
+    fs::write(inside("server.log"), "[2024-05-19 15:04:47,458] INFO a line of a broker (kafka.log.Log)\n")
+        .unwrap();
+    fs::write(inside("server.properties"), "num.io.threads=8\n").unwrap();
+    fs::write(inside("00000000000000000000.log"), "").unwrap();
+    let mut tried = BTreeSet::new();
+    for (arguments, written) in [
+        (&["requests", "sample.pcap", "--format", "json"][..], None),
+        (&["requests", "sample.pcap", "--log-dir", "fleet", "--summary"], None),
+        (&["io", "--from", "recording", "--top", "3"], None),
+        (&["io", "--from", "recording", "--top", "3", "--message-id", "id"], None),
+        (&["files", "--from", "recording"], None),
+        (&["kernel", "--from", "recording", "--slower-than", "50ms"], None),
+        (&["locks", "--from", "recording", "--flame", "waits.svg"], Some("waits.svg")),
+        (&["stacks", "--from", "recording", "-o", "stacks.svg"], Some("stacks.svg")),
+        (&["segment", "00000000000000000000.log"], None),
+        (&["explain", "recording"], None),
+        (&["explain", "sample.pcap"], None),
+        (&["explain", "recording", "--save"], Some("recording/verdicts/part-00001.parquet")),
+        (&["report", "recording", "-o", "page.html"], Some("page.html")),
+        (&["report", "recording", "-o", "/dev/stdout", "--format", "md"], None),
+        (&["compare", "recording@-20s", "recording@20s-", "--md", "note.md"], Some("note.md")),
+        (&["advise", "recording", "--properties", "server.properties"], None),
+        (&["advise", "server.properties"], None),
+        (&["fleet", "fleet", "--figures"], None),
+        (&["logs", "server.log", "--list"], None),
+    ] {
+        tried.extend(arguments.first().copied());
+        let mut command = brokerscope(arguments);
+        command.arg("--verbose").stdin(Stdio::null()).current_dir(directory.path());
+        let Output { status, stderr, .. } = command.output().unwrap();
+        let said = String::from_utf8(stderr).unwrap();
+        assert!(status.success(), "{arguments:?}: {status}: {said}");
+        assert!(
+            said.contains("sandbox: ") && said.contains("landlock ABI") && said.ends_with('\n'),
+            "{arguments:?}: {said}"
+        );
+        let is_missing = |path: &&str| fs::metadata(inside(path)).map_or(0, |file| file.len()) == 0;
+        assert_eq!(written.filter(is_missing), None, "{arguments:?}: {said}");
+    }
+    let known = brokerscope::command();
+    let untried = known.get_subcommands().map(clap::Command::get_name).filter(|name| !tried.contains(name));
+    assert_eq!(
+        untried.collect::<BTreeSet<_>>(),
+        BTreeSet::from(NOT_HERE),
+        "commands that no sandbox was tried with"
+    );
+}
+
+fn copy(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
+}
