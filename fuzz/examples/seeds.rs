@@ -17,6 +17,8 @@ mod logs;
 mod recordings;
 #[path = "seeds/records.rs"]
 mod records;
+#[path = "seeds/settings.rs"]
+mod settings;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,7 @@ fn main() {
     write(&folder, "dump", &dumps::seeds());
     write(&folder, "log", &logs::seeds());
     write(&folder, "reassembly", &reassembly());
+    write(&folder, "settings", &settings::seeds());
     write(&folder, "jfr", &recordings());
     write(&folder, "pcap", &captures::pcap());
     write(&folder, "pcapng", &captures::pcapng());

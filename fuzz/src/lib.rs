@@ -22,6 +22,7 @@ pub mod pcap;
 pub mod pcapng;
 pub mod produce;
 pub mod reassembly;
+pub mod settings;
 mod target;
 
 pub use target::{TARGETS, Target};

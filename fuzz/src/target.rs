@@ -2,13 +2,13 @@
 
 use peak_alloc::PeakAlloc;
 
-use crate::{analyzer, batch, dump, fetch, frame, jfr, log, pcap, pcapng, produce, reassembly};
+use crate::{analyzer, batch, dump, fetch, frame, jfr, log, pcap, pcapng, produce, reassembly, settings};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     analyzer::TARGET,
     batch::TARGET,
     dump::TARGET,
@@ -20,6 +20,7 @@ pub const TARGETS: [Target; 11] = [
     pcapng::TARGET,
     produce::TARGET,
     reassembly::TARGET,
+    settings::TARGET,
 ];
 
 /// One set of checks.

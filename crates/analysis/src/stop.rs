@@ -98,9 +98,9 @@ impl Stop {
             signal_hook::low_level::pipe::register(signal, written).map_err(cannot_catch)?;
         }
         let heed = move || {
-            // It needs none, and lives as long as a watch that gives its own away.
+            // As a watch's other threads.
             #[cfg(feature = "live")]
-            let _ = watch::drop_all_capabilities();
+            let _ = watch::drop_unneeded_capabilities(None);
             while signals.read_exact(&mut [0]).is_ok() {
                 wake();
             }

@@ -1,0 +1,28 @@
+//! Files of properties, and an answer to `DescribeConfigs`. Does not read them.
+
+const FILES: [&str; 4] = [
+    "# a broker\nnode.id=1\nprocess.roles = broker,controller\nlog.dirs:/var/a,\\\n    /var/b\nlisteners PLAINTEXT://:9092\n",
+    "! \\\r\na\\=b\\ c=\\t\\n\\r\\f\\x\\\\\n",
+    "a=\\u00e9\\u20AC\\ud83d\\ude00\\ud83d\\u12\r=\r\nb\n",
+    "a=b\\\\\\\n\nc=d\\",
+];
+
+/// Inputs of the target `settings`.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let files = FILES.iter().map(|file| [&[0], file.as_bytes()].concat());
+    files.chain([[&[1], &answer()[..]].concat()]).collect()
+}
+
+/// Version 1: a static setting, a secret, a default with a synonym.
+fn answer() -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
+    let synonym = [text("log.retention.ms"), text("1"), vec![4]].concat();
+    [
+        vec![0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0xff, 0xff, 4],
+        [text("1"), vec![0, 0, 0, 3]].concat(),
+        [text("num.io.threads"), text("8"), vec![0, 4, 0, 0, 0, 0, 0]].concat(),
+        [text("ssl.key.password"), vec![0xff, 0xff, 0, 4, 1, 0, 0, 0, 0]].concat(),
+        [text("log.retention.hours"), text("168"), vec![0, 5, 0, 0, 0, 0, 1], synonym].concat(),
+    ]
+    .concat()
+}

@@ -1,0 +1,66 @@
+//! A broker's settings: its file, and what it answers when it is asked for those in force.
+//!
+//! Input: a byte that chooses, 0 the file and others the answer; then that.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use broker::properties;
+use wire::describe_configs::DescribeConfigsResponse;
+
+use crate::Target;
+
+/// The target.
+pub const TARGET: Target = Target { name: "settings", check, spare_bytes: 64 << 10 };
+
+/// A setting's name, value, flags and synonyms, all empty.
+const MIN_CONFIG_BYTES: usize = 2 + 2 + 3 + 4;
+
+fn check(data: &[u8]) {
+    match data.split_first() {
+        Some((0, file)) => check_file(file),
+        Some((_, answer)) => check_answer(answer),
+        None => {}
+    }
+}
+
+/// No more is read than there is, a comment in front changes nothing, and what is written again is read as the same.
+fn check_file(bytes: &[u8]) {
+    let read = properties::parse(bytes);
+    let characters: usize = read.iter().map(|(key, value)| key.chars().count() + value.chars().count()).sum();
+    assert!(characters <= bytes.len(), "{characters} characters");
+    assert_eq!(properties::parse(&[b"# a=b\r\n", bytes].concat()), read);
+    assert_eq!(properties::parse(written(&read).as_bytes()), read);
+}
+
+/// A file with these properties, in which every character is escaped that may mean anything.
+fn written(properties: &BTreeMap<String, String>) -> String {
+    let mut text = String::new();
+    for (part, end) in properties.iter().flat_map(|(key, value)| [(key, '='), (value, '\n')]) {
+        for c in part.chars() {
+            if c.is_ascii_alphanumeric() {
+                text.push(c);
+                continue;
+            }
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(text, "\\u{unit:04x}").expect("a String takes everything");
+            }
+        }
+        text.push(end);
+    }
+    text
+}
+
+/// There are no more settings than bytes for them, and an answer that is cut is none.
+fn check_answer(body: &[u8]) {
+    let Ok(answer) = DescribeConfigsResponse::parse(body) else { return };
+    let (mut count, mut bytes) = (0, 0);
+    for config in answer.configs() {
+        count += 1;
+        bytes += MIN_CONFIG_BYTES + config.name.len() + config.value.map_or(0, str::len);
+    }
+    assert!(bytes <= body.len(), "{count} settings of {bytes} bytes");
+    for end in [0, body.len() / 2, body.len() - 1] {
+        assert!(DescribeConfigsResponse::parse(&body[..end]).is_err(), "the first {end} bytes");
+    }
+}
