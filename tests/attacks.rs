@@ -55,12 +55,12 @@ fn forged_packets_and_files_that_block_cost_counted_data_at_most() {
     let recording = directory.join("recording");
     let flags = ["--max-memory", &format!("{CEILING_MIB}MiB")];
     let recorder = Recorder::start_by_with(group.command(), &recording, broker.pid, &flags);
-    let client = HonestClient::start(broker.listener());
+    let honest = HonestClient::start(broker.listener());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks/forged.py");
-    let mut forger = Command::new("python3");
-    forger.arg(script).args([broker.port.to_string(), attack_time().as_secs().to_string()]);
-    let forged = output_of(forger.stdout(Stdio::piped()).spawn().unwrap());
-    let (requests, peak_mib) = (client.stop(), peak_mib(recorder.pid()));
+    let mut attacker = Command::new("python3");
+    attacker.arg(script).args([broker.port.to_string(), attack_time().as_secs().to_string()]);
+    let forged = output_of(attacker.stdout(Stdio::piped()).spawn().unwrap());
+    let (requests, peak_mib) = (honest.stop(), peak_mib(recorder.pid()));
     recorder.stop();
     let rows = rows_of(&recording, CLIENT);
     println!("{forged} forged segments; {rows} rows of {requests} honest requests; {peak_mib} MiB at most");

@@ -100,7 +100,7 @@ impl Stop {
         let heed = move || {
             // As a watch's other threads.
             #[cfg(feature = "live")]
-            let _ = watch::drop_unneeded_capabilities(None);
+            let _ = watch::drop_unneeded_capabilities();
             while signals.read_exact(&mut [0]).is_ok() {
                 wake();
             }

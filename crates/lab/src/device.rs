@@ -13,7 +13,7 @@ pub use server::{ServeArguments, serve};
 
 use std::fs::File;
 use std::io::{BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -39,6 +39,8 @@ enum Order {
     Clear,
     /// Say what was served lately, and forget it.
     Trace,
+    /// Append every write from now on to a file.
+    Log(PathBuf),
 }
 
 /// What the server says.
@@ -140,6 +142,12 @@ impl Device {
     /// What was served since the last call (the newest 65,536 operations), oldest first.
     pub fn trace(&mut self) -> Result<Vec<DeviceOperation>> {
         self.order(&Order::Trace)
+    }
+
+    /// Appends every write from now on to a file, before it is answered: when it came (`CLOCK_MONOTONIC`, nanoseconds), its offset
+    /// and its length, 8 bytes each, little-endian; its bytes. What any first writes of these leave on the device, a power cut may leave.
+    pub fn log_writes(&mut self, path: &Path) -> Result<()> {
+        self.order(&Order::Log(path.to_owned())).map(drop)
     }
 
     fn order(&mut self, order: &Order) -> Result<Vec<DeviceOperation>> {

@@ -32,6 +32,7 @@ pub fn running_watches() -> Vec<RunningWatch> {
     pids.filter(|pid| *pid != own).filter_map(running_watch).collect()
 }
 
+#[allow(clippy::disallowed_methods, reason = "/proc")]
 fn running_watch(pid: Pid) -> Option<RunningWatch> {
     // The name of the first thread rules out most processes.
     let is_ours = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end() == "brokerscope";
@@ -48,6 +49,7 @@ fn running_watch(pid: Pid) -> Option<RunningWatch> {
     })
 }
 
+#[allow(clippy::disallowed_methods, reason = "/proc")]
 fn thread_names(pid: Pid) -> Vec<String> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let name = |path: std::path::PathBuf| fs::read_to_string(path.join("comm")).ok();

@@ -48,8 +48,8 @@ pub fn serve(arguments: &ServeArguments) -> Result<()> {
     let path = &arguments.image;
     let backing = OpenOptions::new().read(true).write(true).open(path).map_err(Error::io("open", path))?;
     let size = backing.metadata().map_err(Error::io("look at", path))?.len();
-    let steering =
-        Steering { started: Instant::now(), delays: Delays::new(arguments.seed), trace: VecDeque::new() };
+    let (delays, trace) = (Delays::new(arguments.seed), VecDeque::new());
+    let steering = Steering { started: Instant::now(), delays, trace, log: None };
     let steering = Arc::new(Mutex::new(steering));
     let image = Image { backing, size, steering: Arc::clone(&steering), line: DelayLine::start() };
     let options = [MountOption::FSName("brokerscope-lab".to_owned()), MountOption::NoAtime];
@@ -69,7 +69,10 @@ fn obey(steering: &Mutex<Steering>) {
             return;
         }
         answer(&match serde_json::from_str(&line) {
-            Ok(order) => Answer::Done(lock(steering).carry_out(order)),
+            Ok(order) => match lock(steering).carry_out(order) {
+                Ok(served) => Answer::Done(served),
+                Err(error) => Answer::Refused(error.to_string()),
+            },
             Err(error) => Answer::Refused(error.to_string()),
         });
     }
@@ -97,6 +100,8 @@ struct Steering {
     started: Instant,
     delays: Delays,
     trace: VecDeque<DeviceOperation>,
+    /// Takes all writes.
+    log: Option<File>,
 }
 
 fn lock(steering: &Mutex<Steering>) -> MutexGuard<'_, Steering> {
@@ -105,14 +110,24 @@ fn lock(steering: &Mutex<Steering>) -> MutexGuard<'_, Steering> {
 
 impl Steering {
     /// Returns what was served, where that was asked.
-    fn carry_out(&mut self, order: Order) -> Vec<DeviceOperation> {
+    fn carry_out(&mut self, order: Order) -> std::io::Result<Vec<DeviceOperation>> {
         match order {
             Order::Clear => (self.delays.rules, self.delays.pace) = (Vec::new(), None),
             Order::Pace(pace) => (self.delays.pace, self.delays.busy_until_us) = (Some(pace), 0),
             Order::Delay(rule) => self.delays.rules.push(rule),
-            Order::Trace => return std::mem::take(&mut self.trace).into(),
+            Order::Trace => return Ok(std::mem::take(&mut self.trace).into()),
+            Order::Log(path) => self.log = Some(File::create(path)?),
         }
-        Vec::new()
+        Ok(Vec::new())
+    }
+
+    fn log(&mut self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let head = [now_ns, offset, data.len() as u64].map(u64::to_le_bytes);
+        log.write_all(&head.concat())?;
+        log.write_all(data)
     }
 
     fn hold(&mut self, direction: Direction, offset: u64, length: u64) -> Duration {
@@ -235,7 +250,8 @@ impl Filesystem for Image {
             return reply.error(libc::ENOSPC);
         }
         let hold = lock(&self.steering).hold(Direction::Write, offset, length);
-        let answer = self.backing.write_all_at(data, offset);
+        let logged = lock(&self.steering).log(offset, data);
+        let answer = logged.and_then(|()| self.backing.write_all_at(data, offset));
         self.line.after(hold, move || match answer {
             Ok(()) => reply.written(length as u32),
             Err(error) => reply.error(error.raw_os_error().unwrap_or(libc::EIO)),

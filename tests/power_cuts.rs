@@ -1,0 +1,261 @@
+//! Recordings after power cuts: a device keeps each write, and any first writes of these are what a cut may leave. From each of a
+//! thousand such states, with old parts being removed, the recording opens, and lacks no more than was written lately.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufReader, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use e2e::gate;
+use e2e::traffic::directory;
+use lab::Site;
+use lab::device::DeviceOptions;
+use lab::volume::{FileSystem, Volume, VolumeOptions};
+use model::{Event, Nanos, Request, Table};
+use recording::{Manifest, Recording, Writer, WriterOptions};
+use rustix::time::{ClockId, clock_gettime};
+
+const SIZE_BYTES: u64 = 128 << 20;
+const RECORDED: Duration = Duration::from_secs(40);
+const ROWS_A_SECOND: usize = 2_000;
+const CUTS: usize = 1_000;
+/// When the kernel writes back what nobody syncs, in place of its 30 s and 5 s.
+const SETTINGS: [(&str, &str); 2] = [("dirty_expire_centisecs", "100"), ("dirty_writeback_centisecs", "50")];
+/// Older rows are on the device: half a second until they are in the file, both settings, and what a busy machine adds.
+const PROMISED: Duration = Duration::from_secs(5);
+/// Rows that the bound on bytes leaves room for, at least.
+const MIN_ROWS: i32 = 4_000;
+
+#[test]
+fn every_power_cut_leaves_a_recording_without_its_last_seconds() {
+    let Some(_alone) = gate::live("every_power_cut_leaves_a_recording_without_its_last_seconds") else {
+        return;
+    };
+    let (_settings, directory) =
+        (SETTINGS.map(|(name, value)| Setting::set(name, value)), directory("power-cuts"));
+    let (log, base) = (directory.join("writes"), directory.join("base.img"));
+    let written = record(&log, &base);
+    let mut state = State::new(&base, &directory);
+    let writes = Writes::open(&log).count();
+    let mut random = fastrand::Rng::with_seed(22);
+    let cuts: BTreeSet<usize> = (0..CUTS).map(|_| random.usize(1..=writes)).collect();
+    let (mut opened, mut unopened) = (0, 0);
+    for (index, write) in Writes::open(&log).enumerate() {
+        let at_ns = state.apply(&write);
+        if !cuts.contains(&(index + 1)) {
+            continue;
+        }
+        let promised = written.before(at_ns.saturating_sub(PROMISED.as_nanos() as u64));
+        match state.rows() {
+            Ok(rows) => {
+                opened += 1;
+                assert_promise(&rows, promised, index + 1);
+            }
+            Err(error) => {
+                unopened += 1;
+                assert_eq!(promised, None, "after {} writes: {error}", index + 1);
+            }
+        }
+    }
+    println!("{writes} writes; {opened} cuts left a recording, {unopened} were before there was one");
+    assert!(opened > 10 * unopened && opened > CUTS / 2);
+}
+
+/// The rows have no gap, and go as far as was promised.
+fn assert_promise(rows: &BTreeSet<i32>, promised: Option<i32>, writes: usize) {
+    let Some(promised) = promised else { return };
+    let (Some(&first), Some(&last)) = (rows.first(), rows.last()) else {
+        panic!("after {writes} writes there are no rows, of {promised}");
+    };
+    assert!(last >= promised, "after {writes} writes rows end at {last}, not at {promised}");
+    assert_eq!(
+        rows.len() as i32,
+        last - first + 1,
+        "after {writes} writes rows {first} to {last} have a gap"
+    );
+    assert!(
+        first == 0 || rows.len() as i32 >= MIN_ROWS,
+        "after {writes} writes only rows {first} to {last} are left"
+    );
+}
+
+/// Numbered rows, and when each had been written.
+struct WrittenRows(Vec<(u64, i32)>);
+
+impl WrittenRows {
+    /// The last one before a time.
+    fn before(&self, ns: u64) -> Option<i32> {
+        let count = self.0.partition_point(|(at_ns, _)| *at_ns < ns);
+        Some(self.0[count.checked_sub(1)?].1)
+    }
+}
+
+/// Records on a device that keeps its writes; how it was before them is in `base`.
+fn record(log: &Path, base: &Path) -> WrittenRows {
+    let site = Site::claim().unwrap();
+    let device = DeviceOptions { size_bytes: SIZE_BYTES, seed: 1 };
+    let options = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: String::new() };
+    let mut volume = Volume::prepare(&site, &options).unwrap();
+    rustix::fs::syncfs(File::open(volume.directory()).unwrap()).unwrap();
+    volume.device().log_writes(log).unwrap();
+    copy(&volume.device().image(), base);
+    let options = WriterOptions {
+        rotate_rows: ROWS_A_SECOND as u64,
+        max_bytes: 1 << 20,
+        removes_oldest: true,
+        ..WriterOptions::default()
+    };
+    let manifest = Manifest::default();
+    let mut writer = Writer::create(&volume.directory().join("recording"), &manifest, options).unwrap();
+    let (mut rows, begun) = (Vec::new(), Instant::now());
+    while begun.elapsed() < RECORDED {
+        for _ in 0..ROWS_A_SECOND / 100 {
+            let number = rows.len() as i32;
+            writer.write(&row(number)).unwrap();
+            rows.push((now_ns(), number));
+        }
+        writer.tick(Instant::now()).unwrap();
+        sleep(Duration::from_millis(10));
+    }
+    writer.finish(&manifest).unwrap();
+    WrittenRows(rows)
+}
+
+fn row(number: i32) -> Event {
+    let (client, broker) = ("10.0.0.7:41234".parse().unwrap(), "10.0.0.1:9092".parse().unwrap());
+    let arrival = Nanos::from_millis(1_700_000_000_000 + i64::from(number));
+    let end = Some(arrival + Nanos::from_millis(1));
+    let request = Request {
+        arrival,
+        arrival_end: arrival,
+        end,
+        correlation_id: number,
+        ..Request::new(client, broker)
+    };
+    request.into()
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("--sparse=always").args([from, to]).status().unwrap();
+    assert!(copied.success());
+}
+
+/// A write to the device.
+struct DeviceWrite {
+    at_ns: u64,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+/// All of them, in their order.
+struct Writes(BufReader<File>);
+
+impl Writes {
+    fn open(log: &Path) -> Self {
+        Self(BufReader::new(File::open(log).unwrap()))
+    }
+}
+
+impl Iterator for Writes {
+    type Item = DeviceWrite;
+
+    fn next(&mut self) -> Option<DeviceWrite> {
+        let mut head = [0; 24];
+        self.0.read_exact(&mut head).ok()?;
+        let [at_ns, offset, length] =
+            [0, 8, 16].map(|at| u64::from_le_bytes(head[at..at + 8].try_into().unwrap()));
+        let mut bytes = vec![0; length as usize];
+        self.0.read_exact(&mut bytes).ok()?;
+        Some(DeviceWrite { at_ns, offset, bytes })
+    }
+}
+
+/// The device as it was after some writes.
+struct State {
+    image: File,
+    path: PathBuf,
+    cut: PathBuf,
+    mount: PathBuf,
+}
+
+impl State {
+    fn new(base: &Path, directory: &Path) -> Self {
+        let image = fs::OpenOptions::new().write(true).open(base).unwrap();
+        let mount = directory.join("mount");
+        fs::create_dir_all(&mount).unwrap();
+        Self { image, path: base.to_owned(), cut: directory.join("cut.img"), mount }
+    }
+
+    fn apply(&mut self, write: &DeviceWrite) -> u64 {
+        self.image.write_all_at(&write.bytes, write.offset).unwrap();
+        write.at_ns
+    }
+
+    /// The numbers of the rows that are left.
+    fn rows(&self) -> anyhow::Result<BTreeSet<i32>> {
+        copy(&self.path, &self.cut);
+        let _mount = ImageMount::mount(&self.cut, &self.mount);
+        let mut rows = BTreeSet::new();
+        for event in Recording::open(&self.mount.join("recording"))?.events_of(&[Table::Requests]) {
+            if let Event::Request(request) = event? {
+                rows.insert(request.correlation_id);
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// Unmounted when dropped.
+struct ImageMount<'p>(&'p Path);
+
+impl<'p> ImageMount<'p> {
+    /// The file system puts its journal in order, as after a power cut.
+    fn mount(image: &Path, place: &'p Path) -> Self {
+        let mounted = Command::new("mount").args(["-o", "loop"]).args([image, place]).status().unwrap();
+        assert!(mounted.success());
+        Self(place)
+    }
+}
+
+impl Drop for ImageMount<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+/// A changed setting below `/proc/sys/vm`; put back when dropped.
+struct Setting {
+    path: PathBuf,
+    before: String,
+}
+
+impl Setting {
+    fn set(name: &str, value: &str) -> Self {
+        let path = Path::new("/proc/sys/vm").join(name);
+        let before = fs::read_to_string(&path).unwrap();
+        fs::write(&path, value).unwrap();
+        Self { path, before }
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.path, &self.before);
+    }
+}
