@@ -70,8 +70,9 @@ impl Run for Requests {
         }
         self.check_snaplen(&input)?;
         self.scope.filter.requests().check()?;
-        let stop = Stop::after(self.length.duration)?;
+        // Signals have a thread, which the sandbox is to hold too.
         let options = self.restrict(&input)?;
+        let stop = Stop::after(self.length.duration)?;
         // Files are opened before anything is written: one that cannot be read leaves no headings behind.
         let (captures, pace) = match input {
             Packets::Files(paths) => (input::open_files(&paths)?, Pace::AllThere),
