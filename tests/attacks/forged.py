@@ -1,6 +1,6 @@
 """Sends TCP segments with SYN and a Fetch request from addresses that never shook hands: what any host may send.
 
-    forged.py PORT SECONDS
+    forged.py PORT SECONDS RATE
 
 To a port of this machine's 127.0.0.1, from addresses in 127.0.0.0/8. Prints how many it sent.
 """
@@ -49,12 +49,15 @@ def segment(source: bytes, destination: bytes, port: int, payload: bytes) -> byt
 
 
 def main() -> None:
-    port, seconds = int(sys.argv[1]), float(sys.argv[2])
+    port, seconds, rate = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
     raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
     destination = socket.inet_aton("127.0.0.1")
     payloads = [fetch() for _ in range(64)]
-    sent, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end:
+    sent, begun = 0, time.monotonic()
+    while (passed := time.monotonic() - begun) < seconds:
+        if sent > rate * passed:
+            time.sleep(0.001)
+            continue
         source = struct.pack(">BBBB", 127, random.randrange(1, 255), random.randrange(256), random.randrange(1, 255))
         try:
             raw.sendto(segment(source, destination, port, random.choice(payloads)), ("127.0.0.1", 0))

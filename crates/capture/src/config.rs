@@ -15,6 +15,9 @@ pub struct Config {
     pub message_id_header: Option<Vec<u8>>,
     /// Topic ids known beforehand; Metadata responses add to them.
     pub topics: HashMap<TopicId, Arc<str>>,
+    /// Packets of both directions are captured, as by a live watch. Then a request on a connection of which neither side
+    /// acknowledged what the other sent has no row: the broker has never seen it, and anybody can send such packets.
+    pub both_directions: bool,
     /// Bounds.
     pub limits: Limits,
 }

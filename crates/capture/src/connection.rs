@@ -99,7 +99,7 @@ impl Connection {
         }
         self.captured_sides.add(side, segment);
         self.acknowledgement.add(side, segment);
-        cx.pool.is_shared = self.acknowledgement.is_seen();
+        self.tell_acknowledgement(cx);
         self.early.count_packet();
         if self.state.is_done() {
             self.synchronize(side, segment);
@@ -262,12 +262,19 @@ impl Connection {
 
     /// Gives their rows to requests that have waited too long on a connection that fell silent.
     pub(crate) fn give_up_late(&mut self, now: Nanos, cx: &mut Context) {
+        self.tell_acknowledgement(cx);
         self.state.give_up_late(now, cx);
+    }
+
+    fn tell_acknowledgement(&self, cx: &mut Context) {
+        cx.is_acknowledged = self.acknowledgement.is_seen();
+        cx.pool.is_shared = cx.is_acknowledged;
     }
 
     /// The connection is over, or nobody follows it any more: delivers what is held, then every request
     /// without a response gets its row.
     pub(crate) fn end(&mut self, why: NoResponse, cx: &mut Context) {
+        self.tell_acknowledgement(cx);
         self.join(Side::First);
         self.join(Side::Second);
         while let Some(place) = self.next_at_the_end() {

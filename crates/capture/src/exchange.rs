@@ -203,6 +203,10 @@ impl Exchange {
 
     fn give_up_first(&mut self, why: NoResponse, cx: &mut Context) {
         let Some(PendingRequest { mut row, .. }) = self.take_first() else { return };
+        if cx.both_directions && !cx.is_acknowledged {
+            cx.counters.dropped_requests += 1;
+            return;
+        }
         add_error(&mut row, why.as_str());
         if self.answers_lost > 0 {
             add_error(

@@ -50,7 +50,7 @@ pub struct CaptureCounters {
     pub one_sided_connections: u64,
     /// Connections forgotten because there were too many, or because they took too much memory.
     pub evicted_connections: u64,
-    /// Requests that have no row, because one packet completed too many.
+    /// Requests that have no row: one packet completed too many, or no side acknowledged what the other sent, live.
     pub dropped_requests: u64,
     /// Packets the kernel dropped before they were read (live).
     pub kernel_drops: u64,

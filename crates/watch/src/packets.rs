@@ -97,6 +97,7 @@ impl PacketSource {
             ports: broker.ports.clone(),
             message_id_header: capture.message_id_header.clone(),
             topics: ids.changes(&broker.log_dirs, &mut || ()).into_iter().collect(),
+            both_directions: true,
             limits: capture::Limits::within(capture.memory_bytes),
         });
         Ok(Self {
@@ -258,7 +259,11 @@ impl Source for PacketSource {
             (LossKind::PacketsDropped, "the capture ring was full", counters.kernel_drops),
             (LossKind::StreamGapBytes, "bytes of a stream were in no packet", counters.gap_bytes),
             (LossKind::FramesUndecodable, "frames could not be read", counters.undecodable_frames),
-            (LossKind::EventsDropped, "one packet completed too many requests", counters.dropped_requests),
+            (
+                LossKind::EventsDropped,
+                "requests of one packet were too many, or no side acknowledged them",
+                counters.dropped_requests,
+            ),
         ]
     }
 
