@@ -109,7 +109,7 @@ impl Broker {
 }
 
 /// The processes that are brokers. Anybody may start one with a broker's command line, so others are left out where one is
-/// seen to be a broker ([`is_broker`]); where none is, these are all that may be one.
+/// seen to be a broker; where none is, these are all that may be one.
 pub fn pids(processes: &Processes) -> Vec<u32> {
     let names_class =
         |pid: &u32| processes.cmdline(*pid).ok().and_then(|cmdline| parse_command_line(&cmdline)).is_some();
