@@ -129,11 +129,19 @@ fn overflows(pid: u32) -> f64 {
     values.split(' ').nth(at).unwrap().parse().unwrap()
 }
 
+/// The id of a process in its own namespace.
+fn pid_inside(pid: u32) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap();
+    ids.split_whitespace().last().unwrap().to_owned()
+}
+
 /// A recorder in the container's namespaces, once it records, for a few seconds.
 fn record_inside(image: &Image, pid: u32) -> Child {
     let child = enter(pid, &["--pid", "--mount", "--net"])
         .arg(brokerscope::binary().unwrap())
-        .args(["record", "--quiet", "--for", "4s", "-o", "/srv/inside"])
+        // What stands in for the broker is no JVM, so it has to be named.
+        .args(["record", "--quiet", "--for", "4s", "-o", "/srv/inside", "--pid", &pid_inside(pid)])
         .spawn()
         .unwrap();
     let manifest = upper(image, "/srv/inside/manifest.json");
