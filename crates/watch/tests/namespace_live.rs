@@ -61,20 +61,24 @@ fn interfaces_are_those_of_the_broker_s_namespace_and_not_of_the_sysfs_it_sees()
     assert_eq!(told, [("uplink", MTU_BYTES)]);
 }
 
-/// A process that is a broker by its command line and serves nothing.
+/// A process that is a broker by its command line and by what it has mapped, and serves nothing.
 fn stand_in(site: &Path, place: &Place, port: u16) -> Guest {
     let properties = site.join(format!("{port}.properties"));
     let log_dirs = site.join("data");
     fs::create_dir_all(&log_dirs).unwrap();
     let text = format!("node.id=1\nlog.dirs={}\nlisteners=PLAINTEXT://:{port}\n", log_dirs.display());
     fs::write(&properties, text).unwrap();
+    let library = site.join("libjvm.so");
+    if !library.exists() {
+        fs::copy("/bin/bash", &library).unwrap();
+    }
     let mut command = place.command("bash");
     command.args([
         "-c",
-        "exec -a java bash -c 'while :; do read -t 60 <> <(:); done' kafka.Kafka \"$1\"",
+        "exec -a java \"$2\" -c 'while :; do read -t 60 <> <(:); done' kafka.Kafka \"$1\"",
         "bash",
     ]);
-    let guest = Guest(command.arg(&properties).stdin(Stdio::null()).spawn().unwrap());
+    let guest = Guest(command.args([&properties, &library]).stdin(Stdio::null()).spawn().unwrap());
     let end = Instant::now() + PATIENCE;
     while Broker::of_pid(guest.0.id()).is_err() {
         assert!(Instant::now() < end, "no broker");
