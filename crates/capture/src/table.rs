@@ -86,7 +86,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         if let Some(moved) = self.slots.get(index) {
             let (key, newer, older) = (moved.key, moved.newer, moved.older);
             self.by_key.insert(key, index);
-            self.link_between(index, newer, older);
+            self.set_neighbours((newer, index), (older, index));
         }
         Some(slot.value)
     }
@@ -108,25 +108,18 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     fn unlink(&mut self, index: usize) {
         let Some(slot) = self.slots.get(index) else { return };
         let (newer, older) = (slot.newer, slot.older);
-        match self.slots.get_mut(newer) {
-            Some(slot) => slot.older = older,
-            None => self.newest = older,
-        }
-        match self.slots.get_mut(older) {
-            Some(slot) => slot.newer = newer,
-            None => self.oldest = newer,
-        }
+        self.set_neighbours((newer, older), (older, newer));
     }
 
-    /// Has a slot's neighbours know its place.
-    fn link_between(&mut self, index: usize, newer: usize, older: usize) {
+    /// Has two slots know which is the older one next to the first, and the newer one next to the second.
+    fn set_neighbours(&mut self, (newer, its_older): (usize, usize), (older, its_newer): (usize, usize)) {
         match self.slots.get_mut(newer) {
-            Some(slot) => slot.older = index,
-            None => self.newest = index,
+            Some(slot) => slot.older = its_older,
+            None => self.newest = its_older,
         }
         match self.slots.get_mut(older) {
-            Some(slot) => slot.newer = index,
-            None => self.oldest = index,
+            Some(slot) => slot.newer = its_newer,
+            None => self.oldest = its_newer,
         }
     }
 
