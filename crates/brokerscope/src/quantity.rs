@@ -90,11 +90,7 @@ const MIN_MEMORY_BYTES: u64 = 96 << 20;
 
 /// How much memory to take at most.
 pub(crate) fn memory(text: &str) -> Result<u64, String> {
-    let bytes = size(text)?;
-    if bytes < MIN_MEMORY_BYTES {
-        return Err(format!("a recorder needs at least {}MiB", MIN_MEMORY_BYTES >> 20));
-    }
-    Ok(bytes)
+    size_from(text, MIN_MEMORY_BYTES, "a recorder")
 }
 
 /// The least that a recording is kept within: parts are a small share of it.
@@ -102,9 +98,14 @@ const MIN_DISK_BYTES: u64 = 256 << 20;
 
 /// How much of a disk to take at most.
 pub(crate) fn disk(text: &str) -> Result<u64, String> {
+    size_from(text, MIN_DISK_BYTES, "a recording")
+}
+
+/// A size of at least what something needs.
+fn size_from(text: &str, min_bytes: u64, what: &str) -> Result<u64, String> {
     let bytes = size(text)?;
-    if bytes < MIN_DISK_BYTES {
-        return Err(format!("a recording needs at least {}MiB", MIN_DISK_BYTES >> 20));
+    if bytes < min_bytes {
+        return Err(format!("{what} needs at least {}MiB", min_bytes >> 20));
     }
     Ok(bytes)
 }
