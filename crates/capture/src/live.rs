@@ -5,6 +5,7 @@
 //! has taken VLAN tags off. On a loopback interface every packet passes twice, on its way out and in:
 //! only the second is seen. Linux only; needs `CAP_NET_RAW`.
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use crate::error::Error;
@@ -50,6 +51,20 @@ impl Live {
         let filter = filter::program(&config.ports, config.snaplen);
         let ring = Ring::open(&config.interface, &filter, config.ring_bytes)?;
         Ok(Self { ring, next_block: 0, drops: 0 })
+    }
+
+    /// Its socket and the blocks of its ring: with these another process can take it over ([`Self::of_socket`]), also one that
+    /// may not open any.
+    pub fn socket(&self) -> (BorrowedFd<'_>, usize) {
+        (self.ring.socket(), self.ring.blocks)
+    }
+
+    /// Takes over a capture that another process has opened and read nothing of.
+    ///
+    /// # Errors
+    /// [`Error::Live`] if the kernel does not let this process map its ring.
+    pub fn of_socket(interface: &str, socket: OwnedFd, blocks: usize) -> Result<Self, Error> {
+        Ok(Self { ring: Ring::of_socket(interface, socket, blocks)?, next_block: 0, drops: 0 })
     }
 
     /// Hands over the packets there are, waiting at most `timeout` for the first; returns how many. A

@@ -16,6 +16,10 @@ const MAX_FILES: usize = 10_000;
 /// Gives away all but the one that reading or writing these files takes; its name.
 pub(crate) fn drop(access: &Access) -> io::Result<String> {
     rustix::thread::set_no_new_privs(true)?;
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    // Who acts as another user cannot be the one before again.
+    rustix::thread::set_thread_res_gid(group, group, group)?;
+    rustix::thread::set_thread_res_uid(user, user, user)?;
     // Takes another capability, and matters no more where no program can gain any.
     for capability in CapabilitySet::all() {
         let _ = rustix::thread::remove_capability_from_bounding_set(capability);

@@ -9,7 +9,7 @@
 use std::ffi::CString;
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -52,8 +52,7 @@ impl Ring {
         let socket = open_socket().map_err(step("opening a packet socket"))?;
         attach(&socket, filter).map_err(step("attaching the filter"))?;
         prepare(&socket, blocks).map_err(step("setting up the ring buffer"))?;
-        let memory = map(&socket, blocks).map_err(step("mapping the ring buffer"))?;
-        let ring = Self { interface: interface.to_owned(), socket, memory, blocks };
+        let ring = Self::of_socket(interface, socket, blocks)?;
         // Only now do packets come in: none before the filter and the ring were in place.
         bind(&ring.socket, index).map_err(step("binding to the interface"))?;
         // To bind to an interface that is down succeeds, and its error is reported next (`packet_do_bind`).
@@ -61,6 +60,18 @@ impl Ring {
             error if error.raw_os_error() == Some(0) => Ok(ring),
             error => Err(step("binding to the interface")(error)),
         }
+    }
+
+    /// The ring of a socket for which it is set up.
+    pub(super) fn of_socket(interface: &str, socket: OwnedFd, blocks: usize) -> Result<Self, Error> {
+        let failed =
+            |source| Error::Live { interface: interface.to_owned(), step: "mapping the ring buffer", source };
+        let memory = map(&socket, blocks).map_err(failed)?;
+        Ok(Self { interface: interface.to_owned(), socket, memory, blocks })
+    }
+
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// A block's bytes, if the kernel has handed it over.
