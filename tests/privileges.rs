@@ -52,7 +52,8 @@ impl Rights {
         let read = |path: PathBuf| {
             let status = fs::read_to_string(path.join("status")).ok()?;
             let lines = status.lines().filter_map(|line| line.split_once(":\t"));
-            let sets = lines.filter(|(name, _)| name.starts_with("Cap") || *name == "NoNewPrivs");
+            let sets =
+                lines.filter(|(name, _)| name.starts_with("Cap") || ["NoNewPrivs", "Seccomp"].contains(name));
             let numbers = sets.map(|(name, set)| (name.to_owned(), u64::from_str_radix(set, 16).unwrap()));
             let name = fs::read_to_string(path.join("comm")).ok()?;
             Some((name.trim().to_owned(), Self(numbers.collect())))
@@ -84,6 +85,19 @@ fn kept_by(thread: &str) -> u64 {
         COST_THREAD => SYS_ADMIN,
         _ => KEPT,
     }
+}
+
+/// The process that parses packets for a recorder.
+fn parser(recorder: u32) -> u32 {
+    let threads = fs::read_dir(format!("/proc/{recorder}/task")).unwrap().flatten();
+    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let children: Vec<String> = children.collect();
+    let mut pids = children.iter().flat_map(|pids| pids.split_whitespace());
+    let is_parser = |pid: &&str| {
+        fs::read_to_string(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|arguments| arguments.contains("parse-packets"))
+    };
+    pids.find(is_parser).expect("nothing parses packets").parse().unwrap()
 }
 
 /// The threads' rights once all have given away what they do not need.
@@ -138,6 +152,14 @@ fn what_root_does_not_need_to_watch_is_given_away() {
     for (name, rights) in &threads {
         let kept = kept_by(name);
         assert_eq!((rights.set("CapEff"), rights.set("CapPrm")), (kept, kept), "{name}: {rights:#x?}");
+    }
+    let parser = parser(recorder.pid());
+    for (name, rights) in Rights::of_threads(parser) {
+        for set in ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"] {
+            assert_eq!(rights.set(set), 0, "{name}: {rights:#x?}");
+        }
+        // SECCOMP_MODE_FILTER (include/uapi/linux/seccomp.h)
+        assert_eq!((rights.set("NoNewPrivs"), rights.set("Seccomp")), (1, 2), "{name}: {rights:#x?}");
     }
     // It still sees what is done from now on.
     workload.order("open s topicA-0/00000000000000000000.log create");

@@ -10,10 +10,23 @@ use anyhow::Context as _;
 const TICKS_PER_SECOND: u32 = 100;
 const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// User and system time of a process with all its threads, those that ended included. The kernel scales both
+/// The children of a process: a recorder has another process parse packets.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    children.flat_map(|pids| pids.split_whitespace().flat_map(str::parse).collect::<Vec<_>>()).collect()
+}
+
+/// User and system time of a process with all its threads, those that ended included, and of its children. The kernel scales both
 /// so that their sum is what its threads ran, to the nanosecond, no matter what the ticks hit (`cputime_adjust` in
 /// kernel/sched/cputime.c).
 pub(crate) fn processor_time(pid: u32) -> anyhow::Result<Duration> {
+    children(pid)
+        .into_iter()
+        .try_fold(own_processor_time(pid)?, |sum, child| Ok(sum + processor_time(child)?))
+}
+
+fn own_processor_time(pid: u32) -> anyhow::Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).with_context(|| path.clone())?;
     // The name in parentheses may contain anything; utime and stime are the 14th and 15th field of all.
@@ -23,8 +36,12 @@ pub(crate) fn processor_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_secs(ticks.into()) / TICKS_PER_SECOND)
 }
 
-/// The most memory that a process had resident so far, in bytes.
+/// The most memory that a process and its children had resident so far, in bytes; what they share counts for each.
 pub(crate) fn peak_memory(pid: u32) -> anyhow::Result<u64> {
+    children(pid).into_iter().try_fold(own_peak_memory(pid)?, |sum, child| Ok(sum + peak_memory(child)?))
+}
+
+fn own_peak_memory(pid: u32) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| path.clone())?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).with_context(|| path)?;

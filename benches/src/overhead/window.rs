@@ -81,7 +81,7 @@ impl Accounts {
     }
 }
 
-/// What each thread of a process ran, by the scheduler's account.
+/// What each thread of a process and of its children ran, by the scheduler's account: a recorder has another process parse packets.
 pub(super) fn thread_times(pid: u32) -> anyhow::Result<BTreeMap<u32, Duration>> {
     let path = format!("/proc/{pid}/task");
     let mut times = BTreeMap::new();
@@ -94,6 +94,9 @@ pub(super) fn thread_times(pid: u32) -> anyhow::Result<BTreeMap<u32, Duration>> 
         if let Some((tid, ran)) = tid.zip(ran) {
             times.insert(tid, Duration::from_nanos(ran));
         }
+    }
+    for child in accounts::children(pid) {
+        times.extend(thread_times(child)?);
     }
     Ok(times)
 }

@@ -8,6 +8,8 @@ mod file_access;
 mod log;
 mod output;
 mod own_process;
+#[cfg(feature = "live")]
+mod parser;
 mod quantity;
 mod reader;
 mod selection;
@@ -36,6 +38,10 @@ pub fn command() -> clap::Command {
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
+    #[cfg(feature = "live")]
+    if let Some(exit) = parser::run() {
+        return exit;
+    }
     let matches = command().get_matches();
     let Cli { verbosity, command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log::start(&verbosity);

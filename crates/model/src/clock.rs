@@ -107,7 +107,7 @@ pub struct ClockPair {
 }
 
 /// What to add to `CLOCK_MONOTONIC` to get a recording's time: fixed at its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockOffset(i64);
 
 impl ClockOffset {

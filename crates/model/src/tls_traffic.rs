@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use serde::{Deserialize, Serialize};
+
 use crate::Nanos;
 
 /// Listeners that are told apart; the rest are counted together, as [`OTHER_LISTENERS`].
@@ -29,7 +31,7 @@ row! {
 }
 
 /// TLS connections and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsCount {
     /// Connections.
     pub connections: u64,

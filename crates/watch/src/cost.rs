@@ -45,7 +45,7 @@ pub(crate) enum Part {
 pub struct Cost {
     /// BPF programs, mostly in the broker's own threads; none where the kernel does not let them be measured.
     pub programs: Option<f64>,
-    /// This process.
+    /// This process, and those that parse for it.
     pub process: f64,
 }
 
@@ -163,7 +163,8 @@ impl Window {
         let mean = measured.iter().sum::<f64>() / measured.len() as f64;
         Some(Usage {
             broker: (last.broker_seconds - first.broker_seconds) / seconds,
-            process: (last.process_seconds - first.process_seconds) / seconds,
+            // One that parsed packets may have ended, with all its time.
+            process: (last.process_seconds - first.process_seconds).max(0.0) / seconds,
             programs: (!measured.is_empty()).then_some(mean),
         })
     }
@@ -242,8 +243,19 @@ fn read(pid: Pid) -> Option<Reading> {
     let programs = measure_programs("self");
     let broker_seconds = cpu_seconds(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
     let process = clock_gettime(ClockId::ProcessCPUTime);
-    let process_seconds = process.tv_sec as f64 + process.tv_nsec as f64 / 1e9;
+    let own_seconds = process.tv_sec as f64 + process.tv_nsec as f64 / 1e9;
+    let process_seconds = own_seconds + children_seconds(std::process::id());
     Some(Reading { at: Instant::now(), pid, broker_seconds, process_seconds, programs })
+}
+
+/// The CPU time of a process's children: those that parse for it.
+#[allow(clippy::disallowed_methods, reason = "/proc")]
+pub(crate) fn children_seconds(pid: Pid) -> f64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let children: Vec<String> = children.collect();
+    let pids = children.iter().flat_map(|pids| pids.split_whitespace());
+    pids.filter_map(|pid| cpu_seconds(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).sum()
 }
 
 /// CPUs that the programs of a process use at this moment, by its name in `/proc`; none where the kernel does not measure them.

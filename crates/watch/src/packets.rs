@@ -1,27 +1,33 @@
-//! Requests on the wire: reads the capture ring and puts requests onto the recording's clock. Follows the broker into other
-//! network namespaces and to other ports. Decoding is `capture`'s business.
+//! Requests on the wire: opens captures and has another process parse their packets, which anybody who can reach the broker may
+//! have written. Follows the broker into other network namespaces and to other ports. Decoding is `capture`'s business.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use broker::topic_ids::TopicIds;
+use capture::Counters;
 use capture::live::{Live, LiveConfig};
-use capture::{Analyzer, Counters, Packet};
-use model::clock::ClockPair;
-use model::{ClockOffset, Event, LossKind, Nanos, PartitionState, TlsTraffic, TopicId};
+use model::{Event, LossKind, Nanos, PartitionState, TlsCount, TlsTraffic, TopicId};
 use probes::Slice;
 
 use crate::escalation::Share;
 use crate::network::{self, CaptureOpener};
+use crate::parser::channel::{Kind, invalid};
+use crate::parser::packets::{Answer, LIST, Order};
+use crate::parser::{PARSE_PACKETS, Parser, transfer};
 use crate::queue::{Batch, lock};
 use crate::source::{BrokerProcess, Feed, LossCount, Pace, Running, Source, WatchSummary};
 
 /// About how long a source runs before it is first asked what it counted.
 const FIRST_COUNT: Nanos = Nanos::from_millis(1_000);
-/// The longest a full block of packets waits.
+/// The longest that is waited for what the parser says.
 const WAIT: Duration = Duration::from_millis(100);
+/// The longest that a parser takes to hand over the rest: more than a full ring takes.
+const LAST_TIME: Duration = Duration::from_secs(20);
 /// After so long it is known at the latest that the broker runs again ([`crate::supervisor`]), or that a capture has ended.
 const KNOWN_LATE: Nanos = Nanos::from_millis(1_000);
 
@@ -34,6 +40,8 @@ pub(crate) struct Capture {
     /// What is kept of connections takes at most so many bytes.
     pub(crate) memory_bytes: usize,
     pub(crate) opener: CaptureOpener,
+    /// The program that parses packets.
+    pub(crate) parser: PathBuf,
 }
 
 impl Capture {
@@ -46,26 +54,33 @@ impl Capture {
         };
         self.opener.open(broker.pid, &config)
     }
+
+    fn failed(&self, step: &'static str, source: io::Error) -> capture::Error {
+        capture::Error::Live { interface: self.interface.clone(), step, source }
+    }
 }
 
 /// Requests on the wire.
 pub(crate) struct PacketSource {
     capture: Capture,
-    /// None once it has ended, until it can be opened again.
-    live: Option<Live>,
+    /// Opened for a broker, and not yet handed over.
+    opened: Option<(Live, BrokerProcess)>,
+    /// None once it has died, until another one is started.
+    parser: Option<Parser>,
+    /// Whether it has a capture that has not ended.
+    is_capturing: bool,
     place: Place,
     /// Why there is no capture where the broker is.
     outage: Option<capture::Error>,
     /// Until when no packet of the broker can have passed unseen.
     covered_until: Option<Nanos>,
-    analyzer: Analyzer,
-    /// Not yet begun; then who finds them, and what was found.
-    topics: Option<TopicSource>,
+    /// Of the parser that runs, as it said last; requests by API are counted here.
+    counters: Counters,
+    requests_by_api: BTreeMap<&'static str, u64>,
+    /// Whether the counts begin from 0 again.
+    is_recounted: bool,
     finder: Option<Running>,
     new_topics: NewTopics,
-    clock: PacketClock,
-    /// Packets that the kernel dropped of this capture, as far as the analyzer knows.
-    drops: u64,
     /// When TLS was last counted.
     tls_counted: Option<Nanos>,
     share: Share,
@@ -91,127 +106,201 @@ impl PacketSource {
         broker: &BrokerProcess,
         share: Share,
     ) -> Result<Self, capture::Error> {
-        let live = Some(capture.open(broker)?);
-        let (mut ids, new_topics) = (TopicIds::default(), NewTopics::default());
-        let analyzer = Analyzer::new(capture::Config {
-            ports: broker.ports.clone(),
-            message_id_header: capture.message_id_header.clone(),
-            topics: ids.changes(&broker.log_dirs, &mut || ()).into_iter().collect(),
-            both_directions: true,
-            limits: capture::Limits::within(capture.memory_bytes),
-        });
+        let opened = Some((capture.open(broker)?, broker.clone()));
+        let parser = Parser::start(&capture.parser, PARSE_PACKETS, None)
+            .map_err(|why| capture.failed(PARSING, why))?;
         Ok(Self {
             capture,
-            live,
+            opened,
+            parser: Some(parser),
+            is_capturing: false,
             place: Place::of(broker),
             outage: None,
             covered_until: None,
-            analyzer,
-            topics: Some(TopicSource { ids, new: Arc::clone(&new_topics) }),
+            counters: Counters::default(),
+            requests_by_api: BTreeMap::new(),
+            is_recounted: false,
             finder: None,
-            new_topics,
-            clock: PacketClock::default(),
-            drops: 0,
+            new_topics: NewTopics::default(),
             tls_counted: None,
             share,
         })
     }
 
-    /// Hands over the packets there are. Rests after each [`Slice`], unless the ring fills up.
-    fn read(&mut self, feed: &Feed, timeout: Duration) -> Result<(), capture::Error> {
-        let Some(live) = &mut self.live else { return Ok(()) };
-        let mut batch = Batch::of(&feed.sender);
-        let mut turn = None;
-        let stopping = feed.is_stopped();
-        let began_ns = crate::now().monotonic_ns;
-        let read = live.next_packets(timeout, &mut |packet, is_filling| {
-            // When there are packets: the wall clock may have been stepped while this waited for them.
-            let begin = || (self.clock.at(feed.clock, crate::now()), Slice::new(Slice::SHORT));
-            let (clock, slice) = turn.get_or_insert_with(begin);
-            let packet = Packet { time_ns: clock.time_of(packet.time_ns).0, ..*packet };
-            self.analyzer.packet(&packet, &mut |request| {
-                let event = Event::Request(request);
-                if self.share.has(&event) {
-                    batch.push(event);
+    /// Has the parser begin; it knows the topics that there are before the first packet.
+    fn begin(&mut self, broker: &BrokerProcess, feed: &Feed) -> io::Result<()> {
+        let Some(parser) = &self.parser else { return Ok(()) };
+        let begin = Order::Begin {
+            clock: feed.clock,
+            memory_bytes: self.capture.memory_bytes,
+            message_id_header: self.capture.message_id_header.clone(),
+        };
+        parser.tell(&begin, None)?;
+        let mut ids = TopicIds::default();
+        tell_topics(parser, &ids.changes(&broker.log_dirs, &mut || ()))?;
+        if let Some(finder) = self.finder.take() {
+            finder.stop();
+            finder.join();
+        }
+        // Without a thread for it, new topics are not named.
+        let topics = TopicSource { ids, new: Arc::clone(&self.new_topics) };
+        self.finder = Running::start(topics, &feed.with_own_stop()).ok();
+        Ok(())
+    }
+
+    fn hand_over(&mut self, live: &Live, ports: &[u16]) -> io::Result<()> {
+        let Some(parser) = &self.parser else { return Ok(()) };
+        let (socket, blocks) = live.socket();
+        let (interface, ports) = (self.capture.interface.clone(), ports.to_vec());
+        parser.tell(&Order::Capture { interface, blocks, ports }, Some(socket))?;
+        self.is_capturing = true;
+        Ok(())
+    }
+
+    /// Delivers what the parser says, waiting at most so long for it; whether it was its last word.
+    fn hear(&mut self, feed: &Feed, timeout: Duration) -> io::Result<bool> {
+        let Some(parser) = &mut self.parser else { return Ok(true) };
+        let Some((kind, mut body)) = parser.receive(timeout)? else { return Ok(false) };
+        match kind {
+            Kind::Rows => {
+                let mut batch = Batch::of(&feed.sender);
+                while !body.is_empty() {
+                    let request = transfer::take_request(&mut body).ok_or_else(invalid)?;
+                    *self.requests_by_api.entry(request.api).or_default() += 1;
+                    let event = Event::Request(request);
+                    if self.share.has(&event) {
+                        batch.push(event);
+                    }
                 }
-            });
-            if slice.rest_if_over(|| is_filling || stopping) {
-                clock.near = crate::now();
+                batch.send();
             }
-        });
-        batch.send();
-        self.share.packets_read(began_ns);
-        read.map(drop)
+            Kind::Time => {
+                let until_ns = body.try_into().map(u64::from_ne_bytes).map_err(|_| invalid())?;
+                self.share.packets_read(until_ns);
+            }
+            Kind::Said => {
+                let answer = serde_json::from_slice(body)?;
+                return Ok(self.take(answer, feed));
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes what the parser says beside requests; whether it was the last.
+    fn take(&mut self, answer: Answer, feed: &Feed) -> bool {
+        match answer {
+            Answer::Counted { counters, tls } => {
+                self.counters = *counters;
+                self.tell_tls(tls, feed);
+            }
+            Answer::Replicas(replicas) => {
+                let at = feed.now();
+                let states = replicas.into_iter().map(|(topic, partition, replicas)| {
+                    let topic = topic.into();
+                    Event::PartitionState(PartitionState { at, topic, partition, replicas })
+                });
+                feed.sender.send_all(states.collect());
+            }
+            Answer::Ended(why) => self.lose_capture(io::Error::other(why), feed),
+            Answer::Finished => return true,
+        }
+        false
+    }
+
+    /// Delivers what passed as TLS since the last time.
+    fn tell_tls(&mut self, tls: Vec<(std::net::SocketAddr, TlsCount)>, feed: &Feed) {
+        let end = feed.now();
+        let start = self.tls_counted.replace(end).unwrap_or(end - FIRST_COUNT);
+        for (listener, TlsCount { connections, bytes }) in tls {
+            feed.sender.send(TlsTraffic { start, end, listener, connections, bytes }.into());
+        }
+    }
+
+    /// There is no capture from now on, until another one is opened.
+    fn lose_capture(&mut self, why: io::Error, feed: &Feed) {
+        if self.is_capturing {
+            self.cover(feed);
+        }
+        self.is_capturing = false;
+        self.outage = Some(self.capture.failed(PARSING, why));
+    }
+
+    /// Likewise, and what the parser knew of connections is gone.
+    fn lose_parser(&mut self, error: &io::Error, feed: &Feed) {
+        let Some(parser) = self.parser.take() else { return };
+        self.lose_capture(parser.end(error), feed);
+        self.counters = Counters::default();
+        self.is_recounted = true;
     }
 
     /// Captures where the broker is, if that is elsewhere by now or the capture has ended. What passed meanwhile is a loss.
     fn follow(&mut self, broker: &BrokerProcess, feed: &Feed) {
         let place = Place::of(broker);
         // A process whose namespace cannot be read has ended.
-        if self.live.is_some() && (place == self.place || place.namespace.is_none()) {
+        if self.is_capturing && (place == self.place || place.namespace.is_none()) {
             self.cover(feed);
             return;
         }
-        let opened = self.reopen(broker);
+        let opened = self.reopen(broker, feed);
         let why = match (&opened, &self.outage) {
-            (Err(error), _) | (Ok(_), Some(error)) => format!("no packets were captured: {error}"),
-            (Ok(_), None) => "the broker came back in another network, or with other ports".to_owned(),
+            (Err(error), _) | (Ok(()), Some(error)) => format!("no packets were captured: {error}"),
+            (Ok(()), None) => "the broker came back in another network, or with other ports".to_owned(),
         };
         let start = self.covered_until.unwrap_or_else(|| feed.now() - FIRST_COUNT);
         self.covered_until = Some(feed.report_off(LossKind::SourceDown, start, &why));
-        // The last packets of the old one; why that ended is known.
-        let _ = self.read(feed, Duration::ZERO).and_then(|()| self.count_losses());
-        self.drops = 0;
         match opened {
-            Ok(live) => {
-                self.analyzer.set_ports(place.ports.clone());
-                (self.live, self.place, self.outage) = (Some(live), place, None);
-            }
-            Err(error) => (self.live, self.outage) = (None, Some(error)),
+            Ok(()) => (self.place, self.outage) = (place, None),
+            Err(error) => (self.is_capturing, self.outage) = (false, Some(error)),
         }
     }
 
-    fn reopen(&self, broker: &BrokerProcess) -> Result<Live, capture::Error> {
-        if self.live.is_none() {
+    fn reopen(&mut self, broker: &BrokerProcess, feed: &Feed) -> Result<(), capture::Error> {
+        if !self.is_capturing {
             // Tried each second, perhaps for days: a ring is made only where it can be used.
             Capture { ring_bytes: 0, ..self.capture.clone() }.open(broker)?;
         }
-        self.capture.open(broker)
+        let live = self.capture.open(broker)?;
+        let restarted = self.restart_parser(broker, feed);
+        let handed_over = restarted.and_then(|()| self.hand_over(&live, &broker.ports));
+        handed_over.map_err(|error| {
+            let failure = self.capture.failed(PARSING, io::Error::other(error.to_string()));
+            self.lose_parser(&error, feed);
+            failure
+        })
+    }
+
+    fn restart_parser(&mut self, broker: &BrokerProcess, feed: &Feed) -> io::Result<()> {
+        if self.parser.is_some() {
+            return Ok(());
+        }
+        self.parser = Some(Parser::start(&self.capture.parser, PARSE_PACKETS, None)?);
+        self.begin(broker, feed)
     }
 
     /// Notes that no packet of the broker has passed unseen so far, but for what is known late.
     fn cover(&mut self, feed: &Feed) {
         self.covered_until = Some(feed.now() - KNOWN_LATE);
     }
-
-    /// Delivers what passed as TLS since the last time.
-    fn count_tls(&mut self, feed: &Feed) {
-        let end = feed.now();
-        let start = self.tls_counted.replace(end).unwrap_or(end - FIRST_COUNT);
-        for (listener, count) in self.analyzer.take_tls().iter() {
-            let (connections, bytes) = (count.connections, count.bytes);
-            feed.sender.send(TlsTraffic { start, end, listener, connections, bytes }.into());
-        }
-    }
-
-    /// Delivers what Metadata responses said of partitions since the last time.
-    fn tell_replicas(&mut self, feed: &Feed) {
-        let at = feed.now();
-        let states = self.analyzer.take_replicas().into_iter().map(|(topic, partition, replicas)| {
-            Event::PartitionState(PartitionState { at, topic, partition, replicas })
-        });
-        feed.sender.send_all(states.collect());
-    }
 }
 
+fn tell_topics(parser: &Parser, topics: &[(TopicId, Arc<str>)]) -> io::Result<()> {
+    topics.chunks(LIST).try_for_each(|some| {
+        let some = some.iter().map(|(id, name)| (id.to_string(), name.to_string())).collect();
+        parser.tell(&Order::Topics(some), None)
+    })
+}
+
+/// The step of a capture that the parser does.
+const PARSING: &str = "parsing packets";
+
 impl Source for PacketSource {
-    type Error = capture::Error;
+    type Error = Infallible;
 
     const NAME: &'static str = "packets";
     const PACE: Pace = Pace::Blocking(WAIT);
 
     fn is_up(&self) -> bool {
-        self.live.is_some()
+        self.parser.is_some()
     }
 
     fn why_down(&self) -> Option<String> {
@@ -219,42 +308,36 @@ impl Source for PacketSource {
     }
 
     fn start(&mut self, feed: &Feed) {
-        // Without a thread for it, new topics are not named.
-        let start = |topics| Running::start(topics, &feed.with_own_stop()).ok();
-        self.finder = self.topics.take().and_then(start);
+        let Some((live, broker)) = self.opened.take() else { return };
+        let begun = self.begin(&broker, feed).and_then(|()| self.hand_over(&live, &broker.ports));
+        if let Err(error) = begun {
+            self.lose_parser(&error, feed);
+        }
     }
 
     /// A block that is not full is read when it is old enough, also at the end.
-    fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), capture::Error> {
-        if let Err(error) = self.read(feed, WAIT) {
-            self.cover(feed);
-            (self.live, self.outage) = (None, Some(error));
+    fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), Infallible> {
+        if let Err(error) = self.hear(feed, timeout) {
+            self.lose_parser(&error, feed);
         }
         Ok(())
     }
 
-    /// Learns topics that are new, and says what was TLS and how many replicas there are.
-    fn check(&mut self, feed: &Feed) -> Result<bool, capture::Error> {
-        self.count_tls(feed);
-        self.tell_replicas(feed);
-        self.analyzer.learn_topics(std::mem::take(&mut *lock(&self.new_topics)));
+    /// Tells topics that are new.
+    fn check(&mut self, feed: &Feed) -> Result<bool, Infallible> {
+        let topics = std::mem::take(&mut *lock(&self.new_topics));
+        if let Some(Err(error)) = self.parser.as_ref().map(|parser| tell_topics(parser, &topics)) {
+            self.lose_parser(&error, feed);
+        }
         match feed.current.get() {
             Some(broker) => self.follow(&broker, feed),
             None => self.cover(feed),
         }
-        Ok(false)
-    }
-
-    fn count_losses(&mut self) -> Result<(), capture::Error> {
-        let Some(live) = &mut self.live else { return Ok(()) };
-        let drops = live.drops()?;
-        self.analyzer.count_kernel_drops(drops.saturating_sub(self.drops));
-        self.drops = drops;
-        Ok(())
+        Ok(std::mem::take(&mut self.is_recounted))
     }
 
     fn losses(&self) -> Vec<LossCount> {
-        let counters = self.analyzer.counters();
+        let counters = &self.counters;
         vec![
             (LossKind::PacketsDropped, "the capture ring was full", counters.kernel_drops),
             (LossKind::StreamGapBytes, "bytes of a stream were in no packet", counters.gap_bytes),
@@ -267,68 +350,43 @@ impl Source for PacketSource {
         ]
     }
 
-    fn finish(&mut self, feed: &Feed) -> Result<(), capture::Error> {
-        self.analyzer.finish(&mut |request| {
-            let event = Event::Request(request);
-            if self.share.has(&event) {
-                feed.sender.send(event);
+    /// The parser reads the last packets first.
+    fn finish(&mut self, feed: &Feed) -> Result<(), Infallible> {
+        let Some(parser) = &self.parser else { return Ok(()) };
+        let told = parser.tell(&Order::Finish, None);
+        let deadline = Instant::now() + LAST_TIME;
+        let finished = told.and_then(|()| {
+            while Instant::now() < deadline {
+                if self.hear(feed, WAIT)? {
+                    return Ok(());
+                }
             }
+            Err(io::ErrorKind::TimedOut.into())
         });
-        self.count_tls(feed);
-        self.tell_replicas(feed);
+        if let Err(error) = finished {
+            let start = self.covered_until.unwrap_or_else(|| feed.now() - FIRST_COUNT);
+            self.lose_parser(&error, feed);
+            let why = self.why_down().unwrap_or_default();
+            feed.report_off(LossKind::SourceDown, start, &format!("the last packets were not read: {why}"));
+        }
         Ok(())
     }
 
-    fn summarize(self, ended: Result<(), capture::Error>) -> WatchSummary {
+    fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
         if let Some(finder) = self.finder {
             finder.stop();
             finder.join();
         }
-        let counters: Counters = self.analyzer.counters();
-        let ended = ended.and(self.outage.map_or(Ok(counters), Err));
+        let counters = Counters { requests_by_api: self.requests_by_api, ..self.counters };
+        let ended = self.outage.map_or(Ok(counters), Err);
         WatchSummary { packets: Some(ended), ..WatchSummary::default() }
     }
 }
 
-/// Puts times of packets onto the recording's clock, each by itself: between a request and its response the wall clock may be
-/// stepped, as it is after a pause of the machine.
-#[derive(Default)]
-pub(crate) struct PacketClock {
-    /// How the wall clock stood when packets were read last.
-    before: Option<ClockPair>,
-}
-
-/// For the packets that are read together.
-struct ReadingClock {
-    clock: ClockOffset,
-    /// At the reading before: no packet of this one was there then.
-    before: ClockPair,
-    /// At the last look, some of the packets ago.
-    near: ClockPair,
-}
-
-impl PacketClock {
-    fn at(&mut self, clock: ClockOffset, near: ClockPair) -> ReadingClock {
-        let before = self.before.replace(near).unwrap_or(near);
-        ReadingClock { clock, before, near }
-    }
-}
-
-impl ReadingClock {
-    /// A packet may have come before a step of the wall clock or after it: the later of both that is not yet to come.
-    fn time_of(&self, realtime_ns: i64) -> Nanos {
-        let now = self.clock.from_monotonic(self.near.monotonic_ns);
-        let by = |pair| self.clock.from_realtime(realtime_ns, pair);
-        let (old, new) = (by(self.before), by(self.near));
-        let possible = [old, new].into_iter().filter(|time| *time <= now);
-        possible.max().unwrap_or(new)
-    }
-}
-
-/// Names of topics on their way to the thread that reads packets.
+/// Names of topics on their way to the parser.
 type NewTopics = Arc<Mutex<Vec<(TopicId, Arc<str>)>>>;
 
-/// Looks for names of topics in the log dirs, which takes too long beside packets.
+/// Looks for names of topics in the log dirs, which takes long where there are many.
 struct TopicSource {
     ids: TopicIds,
     new: NewTopics,
@@ -354,41 +412,5 @@ impl Source for TopicSource {
 
     fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
         WatchSummary::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{ClockOffset, ClockPair, Nanos, PacketClock};
-
-    fn pair(monotonic_ns: u64, realtime_ns: i64) -> ClockPair {
-        ClockPair { monotonic_ns, realtime_ns }
-    }
-
-    /// The wall clock was stepped by so much between two readings of packets, 100 apart; a packet came 40 after the first.
-    fn time_of_packet(step: i64, before_the_step: bool) -> Nanos {
-        let mut clock = PacketClock::default();
-        let offset = ClockOffset::at(pair(1_000, 50_000));
-        clock.at(offset, pair(1_000, 50_000));
-        let reading = clock.at(offset, pair(1_100, 50_100 + step));
-        reading.time_of(if before_the_step { 50_040 } else { 50_040 + step })
-    }
-
-    #[test]
-    fn a_stepped_wall_clock_moves_no_packet() {
-        for step in [0, 9_000, -9_000] {
-            for before_the_step in [true, false] {
-                assert_eq!(time_of_packet(step, before_the_step), Nanos(50_040), "{step}, {before_the_step}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_packets_between_two_readings_of_the_clock_have_the_newer_one() {
-        let mut clock = PacketClock::default();
-        let offset = ClockOffset::at(pair(1_000, 50_000));
-        // Slewed by 5, and it came while the packets were read.
-        clock.at(offset, pair(1_000, 50_000));
-        assert_eq!(clock.at(offset, pair(1_100, 50_105)).time_of(50_107), Nanos(50_102));
     }
 }

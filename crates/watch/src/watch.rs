@@ -80,6 +80,8 @@ pub struct Options {
     pub jvm: bool,
     /// Whether to have it record waits for locks, where it is asked.
     pub jfr: Jfr,
+    /// The program that is run with [`crate::PARSE_PACKETS`] and [`crate::PARSE_FLIGHT`] to parse what others wrote.
+    pub parser: PathBuf,
     /// How much memory the buffers take.
     pub memory: Memory,
     /// The share of the broker's CPU time above which sources are given up; infinity gives up none, and none measures nothing.
@@ -120,6 +122,7 @@ impl Options {
             ring_bytes: self.memory.capture_ring_bytes,
             memory_bytes: self.memory.connection_bytes,
             opener: CaptureOpener::of(self.pid),
+            parser: self.parser.clone(),
         }
     }
 
@@ -290,6 +293,7 @@ impl Watch {
             names: self.threads.clone(),
             pauses: self.pauses.clone(),
             pid: options.pid,
+            parser: options.parser.clone(),
             first,
             session: None,
             trouble: Vec::new(),

@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -50,6 +50,7 @@ fn a_devices_figures_are_those_of_its_load() {
         host: true,
         jvm: false,
         jfr: Jfr::Never,
+        parser: PathBuf::new(),
         memory: Memory::default(),
     });
     let writes = write_at_half_speed(&file, watch.clock().0);

@@ -15,7 +15,8 @@ use broker::Broker;
 use lab::Site;
 use lab::net::{Network, Place};
 use model::{Event, Loss, LossKind, Nanos};
-use watch::{Jfr, Memory, Options, Packets, Watch, read_host_facts};
+use rustix::process::{Signal, kill_process};
+use watch::{Jfr, Memory, Options, PARSE_PACKETS, Packets, Watch, read_host_facts};
 
 const MTU_BYTES: u32 = 1_380;
 /// On a machine that does much else.
@@ -103,6 +104,19 @@ fn exchange(place: &Place, port: u16) {
     place.within(talk).unwrap();
 }
 
+/// The process that parses packets for this one, while there is one.
+fn parser() -> Option<i32> {
+    let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let children: Vec<String> = children.collect();
+    let mut pids = children.iter().flat_map(|pids| pids.split_whitespace());
+    let is_parser = |pid: &&str| {
+        fs::read_to_string(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|arguments| arguments.contains(PARSE_PACKETS))
+    };
+    Some(pids.find(is_parser)?.parse().unwrap())
+}
+
 /// Exchanges until one is seen; the losses until then of packets that were not captured.
 fn losses_until_seen(watch: &Watch, place: &Place, port: u16) -> Vec<Loss> {
     let (mut losses, end) = (Vec::new(), Instant::now() + PATIENCE);
@@ -110,7 +124,11 @@ fn losses_until_seen(watch: &Watch, place: &Place, port: u16) -> Vec<Loss> {
         exchange(place, port);
         while let Some(event) = watch.next(Duration::from_millis(50)) {
             match event {
-                Event::Request(request) if request.broker.port() == port => return losses,
+                Event::Request(request) if request.broker.port() == port => {
+                    // Those of other exchanges are under way.
+                    while watch.next(Duration::from_millis(300)).is_some() {}
+                    return losses;
+                }
                 Event::Loss(loss) if loss.kind == LossKind::SourceDown => losses.push(loss),
                 _ => {}
             }
@@ -154,6 +172,7 @@ fn a_broker_is_captured_in_its_next_namespace_and_when_its_interface_is_back() {
         host: false,
         jvm: false,
         jfr: Jfr::Never,
+        parser: lab::program::brokerscope().unwrap(),
         memory: Memory::default(),
         max_cost: None,
     });
@@ -179,5 +198,17 @@ fn a_broker_is_captured_in_its_next_namespace_and_when_its_interface_is_back() {
     let took = losses.last().unwrap().end - began;
     println!("captured again {took:?} after the broker was there");
     assert!(took < Nanos::from_millis(4_000), "captured again after {took:?}");
+
+    let began = now(&watch);
+    let killed = parser().unwrap();
+    kill_process(rustix::process::Pid::from_raw(killed).unwrap(), Signal::KILL).unwrap();
+    while parser().is_none_or(|parser| parser == killed) {
+        assert!(now(&watch) - began < Nanos::from_millis(4_000), "nothing takes its place");
+        sleep(Duration::from_millis(1));
+    }
+    let losses = losses_until_seen(&watch, &second, 19_093);
+    assert!(cover(&losses, (began, began)), "{began:?}: {losses:?}");
+    assert!(losses[0].detail.contains("signal: 9"), "{losses:?}");
+    assert!(losses.last().unwrap().end - began < Nanos::from_millis(4_000), "{losses:?}");
     assert!(watch.stop(&mut drop).packets.unwrap().is_ok());
 }

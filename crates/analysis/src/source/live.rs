@@ -102,6 +102,8 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         cpu_samples_hz: (options.cpu_samples_hz > 0).then_some(options.cpu_samples_hz),
         jvm: options.jvm.is_some(),
         jfr: options.flight_recorder(),
+        // This program, also if another one has its name by now.
+        parser: "/proc/self/exe".into(),
         memory: options.memory,
         max_cost: options.max_cost,
     });

@@ -1,0 +1,285 @@
+//! The process that parses packets: takes over a capture that the watch has opened, and hands back the requests in it. Anybody who
+//! can send the broker a packet chooses the bytes that are read here, so it opens nothing, and needs no capability.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use capture::live::Live;
+use capture::{Analyzer, Counters, Packet};
+use model::clock::ClockPair;
+use model::{ClockOffset, Nanos, TlsCount, TopicId};
+use probes::Slice;
+use serde::{Deserialize, Serialize};
+
+use super::channel::{Channel, Kind, invalid};
+use super::{Rows, receive_order, until_alone};
+
+/// What a watch says to its parser of packets.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// First of all.
+    Begin { clock: ClockOffset, memory_bytes: usize, message_id_header: Option<Vec<u8>> },
+    /// Reads the capture that comes with this, and no other any more.
+    Capture { interface: String, blocks: usize, ports: Vec<u16> },
+    /// Ids of topics and their names.
+    Topics(Vec<(String, String)>),
+    /// Hands over what is left, and ends.
+    Finish,
+}
+
+/// What that says beside requests ([`Kind::Rows`]), and up to when packets have been read ([`Kind::Time`]).
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// Once a second, and at the end.
+    Counted { counters: Box<Counters>, tls: Vec<(SocketAddr, TlsCount)> },
+    /// Numbers of replicas: topic, partition, replicas.
+    Replicas(Vec<(String, i32, u32)>),
+    /// The capture cannot be read any more, and why.
+    Ended(String),
+    /// The last.
+    Finished,
+}
+
+/// Entries of a list in one message: names have 249 bytes at most.
+pub(crate) const LIST: usize = 1_000;
+
+/// The longest a full block of packets waits, and an order.
+const WAIT: Duration = Duration::from_millis(100);
+/// How often it tells what it has counted.
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Parses packets for the watch at the other end of the socket, until that has enough or is gone. The caller has given away
+/// all that this process could do otherwise.
+///
+/// # Errors
+/// The socket cannot be read or written, or what comes is no order.
+pub fn parse_packets(socket: OwnedFd) -> io::Result<()> {
+    until_alone(parse(socket))
+}
+
+fn parse(socket: OwnedFd) -> io::Result<()> {
+    // As the thread would be called that did this.
+    let _ = rustix::thread::set_name(c"brokerscope-pkt");
+    let _ = probes::set_sched_batch();
+    let mut channel = Channel::new(UnixStream::from(socket));
+    let begin = loop {
+        if let Some(order) = receive_order(&mut channel, WAIT)? {
+            break order;
+        }
+    };
+    let Order::Begin { clock, memory_bytes, message_id_header } = begin else { return Err(invalid()) };
+    let config = capture::Config {
+        ports: Vec::new(),
+        message_id_header,
+        topics: HashMap::new(),
+        both_directions: true,
+        limits: capture::Limits::within(memory_bytes),
+    };
+    let mut parser = Parser {
+        channel,
+        live: None,
+        analyzer: Analyzer::new(config),
+        offset: clock,
+        clock: PacketClock::default(),
+        drops: 0,
+        requests: Rows::default(),
+        next_count: Instant::now() + COUNT_INTERVAL,
+    };
+    while parser.turn()? {}
+    Ok(())
+}
+
+struct Parser {
+    channel: Channel,
+    /// None before the first capture, and after one has ended.
+    live: Option<Live>,
+    analyzer: Analyzer,
+    offset: ClockOffset,
+    clock: PacketClock,
+    /// Packets that the kernel dropped of this capture, as far as the analyzer knows.
+    drops: u64,
+    requests: Rows,
+    next_count: Instant,
+}
+
+impl Parser {
+    /// Follows the orders that have come and reads the packets there are; false after the last order.
+    fn turn(&mut self) -> io::Result<bool> {
+        let wait = if self.live.is_some() { Duration::ZERO } else { WAIT };
+        while let Some(order) = receive_order(&mut self.channel, wait)? {
+            match order {
+                Order::Begin { .. } => return Err(invalid()),
+                Order::Capture { interface, blocks, ports } => self.take_over(&interface, blocks, ports)?,
+                Order::Topics(topics) => {
+                    let named = |(id, name): (String, String)| Some((TopicId::parse(&id)?, name.into()));
+                    self.analyzer.learn_topics(topics.into_iter().filter_map(named));
+                }
+                Order::Finish => {
+                    self.finish()?;
+                    return Ok(false);
+                }
+            }
+        }
+        self.read(WAIT, false)?;
+        if Instant::now() >= self.next_count {
+            self.tell_counts()?;
+            self.next_count = Instant::now() + COUNT_INTERVAL;
+        }
+        Ok(true)
+    }
+
+    /// Goes on with another capture, after the last packets of the one before.
+    fn take_over(&mut self, interface: &str, blocks: usize, ports: Vec<u16>) -> io::Result<()> {
+        self.read(Duration::ZERO, true)?;
+        self.count_drops();
+        self.drops = 0;
+        self.analyzer.set_ports(ports);
+        let socket = self.channel.take_descriptor().ok_or_else(invalid)?;
+        match Live::of_socket(interface, socket, blocks) {
+            Ok(live) => self.live = Some(live),
+            Err(error) => self.end(&error)?,
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, why: &capture::Error) -> io::Result<()> {
+        self.live = None;
+        self.channel.say(&Answer::Ended(why.to_string()), None)
+    }
+
+    /// Hands over the packets there are. Rests after each [`Slice`], unless the ring fills up or there is no time.
+    fn read(&mut self, timeout: Duration, is_last: bool) -> io::Result<()> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        let (analyzer, requests, channel) = (&mut self.analyzer, &mut self.requests, &self.channel);
+        let began_ns = crate::clock::monotonic_ns();
+        let (mut turn, mut sent) = (None, Ok(()));
+        let read = live.next_packets(timeout, &mut |packet, is_filling| {
+            // When there are packets: the wall clock may have been stepped while this waited for them.
+            let begin = || (self.clock.at(self.offset, crate::now()), Slice::new(Slice::SHORT));
+            let (clock, slice) = turn.get_or_insert_with(begin);
+            let packet = Packet { time_ns: clock.time_of(packet.time_ns).0, ..*packet };
+            analyzer.packet(&packet, &mut |request| requests.push(&*request));
+            if requests.is_full() && sent.is_ok() {
+                sent = requests.send(channel);
+            }
+            if slice.rest_if_over(|| is_filling || is_last) {
+                clock.near = crate::now();
+            }
+        });
+        sent?;
+        requests.send(channel)?;
+        channel.send(Kind::Time, &began_ns.to_ne_bytes(), None)?;
+        read.map(drop).or_else(|error| self.end(&error))
+    }
+
+    fn count_drops(&mut self) {
+        // A capture that does not say is found to have ended when it is read.
+        let Some(Ok(drops)) = self.live.as_mut().map(Live::drops) else { return };
+        self.analyzer.count_kernel_drops(drops.saturating_sub(self.drops));
+        self.drops = drops;
+    }
+
+    fn tell_counts(&mut self) -> io::Result<()> {
+        self.count_drops();
+        let mut counters = self.analyzer.counters();
+        counters.dropped_requests += self.requests.dropped;
+        let tls = self.analyzer.take_tls().iter().collect();
+        self.channel.say(&Answer::Counted { counters: Box::new(counters), tls }, None)?;
+        let replicas = self.analyzer.take_replicas();
+        for some in replicas.chunks(LIST) {
+            let some = some.iter().map(|(topic, partition, count)| (topic.to_string(), *partition, *count));
+            self.channel.say(&Answer::Replicas(some.collect()), None)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.read(Duration::ZERO, true)?;
+        let (requests, channel, mut sent) = (&mut self.requests, &self.channel, Ok(()));
+        self.analyzer.finish(&mut |request| {
+            requests.push(&*request);
+            if requests.is_full() && sent.is_ok() {
+                sent = requests.send(channel);
+            }
+        });
+        sent?;
+        requests.send(channel)?;
+        self.tell_counts()?;
+        self.channel.say(&Answer::Finished, None)
+    }
+}
+
+/// Puts times of packets onto the recording's clock, each by itself: between a request and its response the wall clock may be
+/// stepped, as it is after a pause of the machine.
+#[derive(Default)]
+struct PacketClock {
+    /// How the wall clock stood when packets were read last.
+    before: Option<ClockPair>,
+}
+
+/// For the packets that are read together.
+struct ReadingClock {
+    clock: ClockOffset,
+    /// At the reading before: no packet of this one was there then.
+    before: ClockPair,
+    /// At the last look, some of the packets ago.
+    near: ClockPair,
+}
+
+impl PacketClock {
+    fn at(&mut self, clock: ClockOffset, near: ClockPair) -> ReadingClock {
+        let before = self.before.replace(near).unwrap_or(near);
+        ReadingClock { clock, before, near }
+    }
+}
+
+impl ReadingClock {
+    /// A packet may have come before a step of the wall clock or after it: the later of both that is not yet to come.
+    fn time_of(&self, realtime_ns: i64) -> Nanos {
+        let now = self.clock.from_monotonic(self.near.monotonic_ns);
+        let by = |pair| self.clock.from_realtime(realtime_ns, pair);
+        let (old, new) = (by(self.before), by(self.near));
+        let possible = [old, new].into_iter().filter(|time| *time <= now);
+        possible.max().unwrap_or(new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClockOffset, ClockPair, Nanos, PacketClock};
+
+    fn pair(monotonic_ns: u64, realtime_ns: i64) -> ClockPair {
+        ClockPair { monotonic_ns, realtime_ns }
+    }
+
+    /// The wall clock was stepped by so much between two readings of packets, 100 apart; a packet came 40 after the first.
+    fn time_of_packet(step: i64, before_the_step: bool) -> Nanos {
+        let mut clock = PacketClock::default();
+        let offset = ClockOffset::at(pair(1_000, 50_000));
+        clock.at(offset, pair(1_000, 50_000));
+        let reading = clock.at(offset, pair(1_100, 50_100 + step));
+        reading.time_of(if before_the_step { 50_040 } else { 50_040 + step })
+    }
+
+    #[test]
+    fn a_stepped_wall_clock_moves_no_packet() {
+        for step in [0, 9_000, -9_000] {
+            for before_the_step in [true, false] {
+                assert_eq!(time_of_packet(step, before_the_step), Nanos(50_040), "{step}, {before_the_step}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_packets_between_two_readings_of_the_clock_have_the_newer_one() {
+        let mut clock = PacketClock::default();
+        let offset = ClockOffset::at(pair(1_000, 50_000));
+        // Slewed by 5, and it came while the packets were read.
+        clock.at(offset, pair(1_000, 50_000));
+        assert_eq!(clock.at(offset, pair(1_100, 50_105)).time_of(50_107), Nanos(50_102));
+    }
+}
