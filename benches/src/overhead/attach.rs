@@ -1,4 +1,4 @@
-//! A process that attaches a part of the hooks to a broker's stand-in until its standard input ends.
+//! A process that attaches a part of the hooks to a broker or its stand-in until its standard input ends.
 
 use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use capture::live::{Live, LiveConfig};
-use probes::{Facts, Mechanism, Plan, Probes, Purpose, State, Target};
+use probes::{Facts, Mechanism, Plan, Probes, Purpose, State, Target, always_on};
 
 /// How long the reader of packets waits for a block.
 const WAIT: Duration = Duration::from_millis(100);
@@ -27,6 +27,8 @@ pub(crate) fn attach(hooks: &str, process: u32, port: u16) -> anyhow::Result<()>
             keep(plan, |hook| [Purpose::OffCpu, Purpose::Wakeups].contains(&hook.purpose));
         }),
         "tap" => hold_tap(port),
+        "always-on" => hold_always_on(process, port, true),
+        "always-on-requests" => hold_always_on(process, port, false),
         _ => bail!("no such hooks: {hooks}"),
     }
 }
@@ -46,6 +48,17 @@ fn hold_probes(pid: u32, reduce: impl Fn(&mut Plan)) -> anyhow::Result<()> {
     reduce(&mut plan);
     ensure!(plan.used().next().is_some(), "this kernel offers none of these hooks");
     let _probes = Probes::attach(&plan, &Target { pid, stacks: false })?;
+    await_end()
+}
+
+/// On the process itself: they cost what they do.
+fn hold_always_on(pid: u32, port: u16, has_waits: bool) -> anyhow::Result<()> {
+    let options = always_on::Options { ports: vec![port], ..always_on::Options::default() };
+    let plan = always_on::Plan::choose(&Facts::survey());
+    let mut session = always_on::Session::attach(&plan, pid, &options)?;
+    if !has_waits {
+        session.detach(always_on::Purpose::Waits, "not measured");
+    }
     await_end()
 }
 

@@ -17,6 +17,9 @@ use crate::kernel::watcher::{Watcher, await_hooks_gone};
 
 /// Let pass after it has begun.
 const SETTLE: Duration = Duration::from_millis(500);
+/// Let pass after an always-on recorder has begun, which is there for months: it has asked the JVM and the broker what it asks at
+/// first, in code that the JVM has not compiled.
+const STEADY: Duration = Duration::from_secs(8);
 /// cgroup v1's share of weight 10 where the default is 100 (`cpu.shares`, 1,024).
 const LOW_SHARES: i64 = 102;
 
@@ -46,7 +49,7 @@ pub(super) enum Group {
     Idle,
 }
 
-/// Parts of what a recorder hooks; programs see that the process is another and return.
+/// Parts of what a recorder hooks; unless said otherwise, programs see that the process is another and return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hooks {
     SystemCalls,
@@ -55,6 +58,10 @@ pub(super) enum Hooks {
     Tap,
     /// A whole recorder of a process that does nothing: all hooks and its threads.
     IdleRecorder,
+    /// The programs of an always-on watch, on the broker itself, and nobody who reads what they record.
+    AlwaysOn,
+    /// Those without the programs on waits.
+    AlwaysOnRequests,
 }
 
 impl Treatment {
@@ -78,6 +85,8 @@ impl Hooks {
             Self::Scheduler => "hooks on the scheduler",
             Self::Tap => "packet socket",
             Self::IdleRecorder => "record of an idle process",
+            Self::AlwaysOn => "always-on programs",
+            Self::AlwaysOnRequests => "the same without waits",
         }
     }
 
@@ -87,6 +96,8 @@ impl Hooks {
             Self::SystemCalls => "system-calls",
             Self::Scheduler => "scheduler",
             Self::Tap | Self::IdleRecorder => "tap",
+            Self::AlwaysOn => "always-on",
+            Self::AlwaysOnRequests => "always-on-requests",
         }
     }
 }
@@ -121,6 +132,7 @@ impl<'s> Tools<'s> {
             Treatment::AlwaysOn => {
                 let recording = stage.path("recording");
                 let watcher = Watcher::always_on(&self.brokerscope, &recording, stage.pid(), "500ms")?;
+                std::thread::sleep(STEADY);
                 ActiveTreatment {
                     watchers: vec![watcher],
                     recording: Some(recording),
@@ -131,6 +143,10 @@ impl<'s> Tools<'s> {
                 let idle = StandIn::start(stage, [IDLE])?;
                 let attached = self.record(idle.pid(), Group::Same)?;
                 ActiveTreatment { _idle: Some(idle), ..attached }
+            }
+            Treatment::Hooks(hooks @ (Hooks::AlwaysOn | Hooks::AlwaysOnRequests)) => {
+                let holder = HookHolder::start(hooks, stage.pid(), stage.port())?;
+                ActiveTreatment { hooks: Some(holder), ..ActiveTreatment::default() }
             }
             Treatment::Hooks(hooks) => {
                 let idle = StandIn::start(stage, [IDLE])?;
