@@ -10,7 +10,7 @@
 #   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture; what watching costs a broker
 #                (root; installs what it needs, writes up to 3.5 GB into target/bench for a while, needs 6 GB of memory;
 #                PARTS="files memory live segment explain live-verdicts export page compare fleet advise logs kernel
-#                overhead always-on overhead-hooks locks"). Long: overhead 37 minutes, always-on 38, overhead-hooks 25.
+#                overhead always-on overhead-hooks locks"). Long: overhead 37 minutes, always-on 40, overhead-hooks 25.
 #                OVERHEAD_SHAPES="one-record 16k connections-1 connections-100 connections-5000 unthrottled incident"
 #                chooses loads of always-on (overhead: the first two), OVERHEAD_MINUTES=20 how long each is measured
 #   make latency latencies beside Kafka's own request log, of every client; on an otherwise idle machine
@@ -57,7 +57,7 @@ endif
 
 # Of vmtest; `make test` takes the first, and of the tests those that see what differs from kernel to kernel soonest.
 KERNELS ?= 6.1 6.12
-VMTEST_SHORT := matrix always_on sockets profile jvm
+VMTEST_SHORT := matrix always_on
 
 .PHONY: accuracy attack docs manual deb quick test-long live-long demo faults faults-always-on faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture sbom supply-chain web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
@@ -74,9 +74,9 @@ quick:
 	@scripts/quick
 
 # Live tests that take long and whose subject rarely changes: old brokers and clients, the newest clients, following advice, a
-# fleet of brokers, dashboards, the package and the service, object stores, SQL engines. The rest of the list is of the same kind:
+# fleet of brokers, the locks of two JDKs, dashboards, the package and the service, object stores, SQL engines. The rest of the list is of the same kind:
 # the build without Linux, more inputs for each fuzz target, one kernel more, a machine that is paused.
-LIVE_LONG := always_on_latencies attacks dashboards deploy escalation fleet fleet_sql interruptions newest_clients old_versions power_cuts stores tuning
+LIVE_LONG := always_on_latencies attacks dashboards deploy escalation fleet fleet_sql interruptions locks newest_clients old_versions power_cuts stores tuning
 TEST_LONG := offline fuzz-long live-long vmtest vmtest-pause
 test-long: setup-test
 	@echo "test-long: $(TEST_LONG); live tests: $(LIVE_LONG); kernels: $(KERNELS)"
