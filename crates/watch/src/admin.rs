@@ -161,16 +161,22 @@ fn ask(listener: &Listener, node_id: i32) -> Result<EffectiveConfig, Error> {
     let mut stream = connect(listener, end).map_err(broken)?;
     let body =
         exchange(&mut stream, &broker_request(node_id, CORRELATION_ID, CLIENT_ID), end).map_err(broken)?;
-    let wrong = |why: String| Error::Answer { listener: shown.clone(), why };
+    understand(&shown, &body)
+}
+
+/// What an answer says, without its length.
+#[doc(hidden)]
+pub fn understand(listener: &str, answer: &[u8]) -> Result<EffectiveConfig, Error> {
+    let wrong = |why: String| Error::Answer { listener: listener.to_owned(), why };
     let (correlation_id, body) =
-        body.split_first_chunk::<4>().ok_or_else(|| wrong("it is too short".to_owned()))?;
+        answer.split_first_chunk::<4>().ok_or_else(|| wrong("it is too short".to_owned()))?;
     if i32::from_be_bytes(*correlation_id) != CORRELATION_ID {
         return Err(wrong("its correlation id is of another request".to_owned()));
     }
     let response = DescribeConfigsResponse::parse(body).map_err(|error| wrong(error.to_string()))?;
     if response.error_code != 0 {
         let message = shortened(response.error_message.unwrap_or("no reason given"));
-        return Err(Error::Refused { listener: shown, code: response.error_code, message });
+        return Err(Error::Refused { listener: listener.to_owned(), code: response.error_code, message });
     }
     Ok(taken(&response))
 }
@@ -253,7 +259,7 @@ fn left(end: Instant) -> io::Result<Duration> {
 }
 
 fn shortened(text: &str) -> String {
-    text.chars().take(200).collect()
+    text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
 #[cfg(test)]
@@ -298,6 +304,15 @@ mod tests {
 
     fn text(text: &str) -> Vec<u8> {
         [&(text.len() as i16).to_be_bytes()[..], text.as_bytes()].concat()
+    }
+
+    #[test]
+    fn a_brokers_reason_is_part_of_one_line() {
+        let reason = text("not\n\x1b[31mallowed");
+        let refusal =
+            [&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 31][..], &reason, &[4, 0, 0, 0, 0, 0, 0]].concat();
+        let refused = super::understand("PLAINTEXT://:9092", &refusal).unwrap_err().to_string();
+        assert!(refused.contains("not[31mallowed") && !refused.contains(char::is_control), "{refused:?}");
     }
 
     /// A frame that answers with an error code and settings, each with its source.
