@@ -94,7 +94,7 @@ impl Functions {
 
 /// C++ names without their parameters: `JavaThread::run`.
 fn demangled(name: &str) -> String {
-    let plain = || name.split('@').next().unwrap_or(name).to_owned();
+    let plain = || name.split('@').next().filter(|plain| !plain.is_empty()).unwrap_or(name).to_owned();
     if !name.starts_with("_Z") {
         return plain();
     }
@@ -174,5 +174,6 @@ mod tests {
         assert_eq!(demangled("_ZN10JavaThread3runEv"), "JavaThread::run");
         assert_eq!(demangled("write@@GLIBC_2.2.5"), "write");
         assert_eq!(demangled("_Znonsense"), "_Znonsense");
+        assert_eq!(demangled("@GLIBC_2.2.5"), "@GLIBC_2.2.5", "a frame has a name");
     }
 }
