@@ -16,6 +16,8 @@ use report::Zone;
 
 pub use self::capture::Capture;
 #[cfg(feature = "live")]
+pub use self::capture::open_interface;
+#[cfg(feature = "live")]
 pub use self::live::{
     Live, LiveOptions, announce, announce_tls, broker, drop_privileges, give_way, start_watch,
 };

@@ -98,9 +98,8 @@ impl Stop {
             signal_hook::low_level::pipe::register(signal, written).map_err(cannot_catch)?;
         }
         let heed = move || {
-            // As a watch's other threads.
             #[cfg(feature = "live")]
-            let _ = watch::drop_unneeded_capabilities();
+            let _ = watch::drop_all_capabilities();
             while signals.read_exact(&mut [0]).is_ok() {
                 wake();
             }

@@ -1,5 +1,5 @@
-//! What commands that read files may do once they read them, which each says by [`FileAccess`] before: see [`sandbox`]. A live watch
-//! is no such command.
+//! What commands that read files may do once they read them, which each says by [`FileAccess`] before: see [`sandbox`]. A watch on
+//! a broker is no such command.
 
 use std::path::{Path, PathBuf};
 

@@ -12,7 +12,7 @@ use std::io::Write as _;
 #[cfg(feature = "live")]
 use std::os::fd::OwnedFd;
 #[cfg(feature = "live")]
-use std::os::unix::net::UnixStream;
+use std::os::unix::{fs::MetadataExt as _, net::UnixStream, process::CommandExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -111,6 +111,41 @@ fn who_parses_for_a_live_watch_holds_nothing_and_ends_with_it() {
         assert_eq!(status.code(), Some(1), "{arguments:?}");
         assert_eq!(String::from_utf8(stderr).unwrap().lines().count(), 1, "{arguments:?}");
     }
+}
+
+/// Its interface is open by then, which takes root.
+#[cfg(feature = "live")]
+#[test]
+fn who_waits_for_packets_of_an_interface_holds_nothing_any_more() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("LEFT OUT: only root can capture on an interface");
+        return;
+    }
+    // Nobody uses port 1.
+    let arguments = ["requests", "live:lo", "--port", "1"];
+    assert_holds_nothing(brokerscope(&arguments).stdout(Stdio::null()).spawn().unwrap(), &arguments);
+}
+
+/// What is known of the process itself is asked for before.
+#[cfg(feature = "live")]
+#[test]
+fn who_advises_on_a_process_holds_nothing_any_more_when_dumps_are_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let [pipe, properties] = ["pipe", "server.properties"].map(|name| directory.path().join(name));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    fs::write(&properties, "log.dirs=/tmp\n").unwrap();
+    // Its command line is a broker's once it has become `tail`.
+    let mut tail = Command::new("tail");
+    tail.arg0("java").args(["-f", "/dev/null", "kafka.Kafka"]).arg(&properties);
+    let mut broker = tail.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let pid = broker.id().to_string();
+    while !fs::read(format!("/proc/{pid}/cmdline")).unwrap().starts_with(b"java\0") {
+        std::thread::yield_now();
+    }
+    let arguments = ["advise", "--pid", &pid, "--dump", pipe.to_str().unwrap()];
+    assert_holds_nothing(brokerscope(&arguments).stdout(Stdio::null()).spawn().unwrap(), &arguments);
+    broker.kill().unwrap();
+    broker.wait().unwrap();
 }
 
 #[test]

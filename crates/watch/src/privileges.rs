@@ -18,7 +18,8 @@ pub fn drop_unneeded_capabilities() -> rustix::io::Result<()> {
     keep_only(KEPT)
 }
 
-/// Gives away all capabilities of the calling thread and of those it will start: for one that talks with strangers.
+/// Gives away all capabilities of the calling thread and of those it will start: for one that talks with strangers, or that
+/// needs none.
 pub fn drop_all_capabilities() -> rustix::io::Result<()> {
     keep_only(CapabilitySet::empty())
 }

@@ -50,27 +50,13 @@ impl Capture {
         Self { packets, analyzer, stop, found, tls, newest: Nanos::MIN, tls_counted: None, ended: false }
     }
 
-    /// Reads an interface until it is time to stop: `snaplen` bytes of each packet, or all.
+    /// Reads an interface until it is time to stop.
     ///
     /// # Errors
-    /// The interface cannot be captured on.
+    /// The process is no broker.
     #[cfg(feature = "live")]
-    pub fn on_interface(
-        interface: &str,
-        snaplen: Option<u32>,
-        options: &ReadOptions,
-        stop: Stop,
-    ) -> Result<Self, Error> {
-        let analyzer = analyzer(options)?;
-        let config = capture::LiveConfig::default();
-        // Whole packets by default, since Kafka's frames begin anywhere in them.
-        let live = capture::Live::open(&capture::LiveConfig {
-            interface: interface.to_owned(),
-            ports: options.ports.clone(),
-            snaplen: snaplen.unwrap_or(config.snaplen),
-            ..config
-        })?;
-        Ok(Self::of(Packets::Interface(live), analyzer, stop))
+    pub fn on_interface(live: capture::Live, options: &ReadOptions, stop: Stop) -> Result<Self, Error> {
+        Ok(Self::of(Packets::Interface(live), analyzer(options)?, stop))
     }
 
     /// Reads on; there may be no request in it.
@@ -194,6 +180,22 @@ impl EventSource for Capture {
             [first, others @ ..] => Err(Error::input(format!("{first} (and {} more)", others.len()))),
         }
     }
+}
+
+/// Begins to capture on an interface: `snaplen` bytes of each packet, or all. Takes a capability, and reading it none.
+///
+/// # Errors
+/// The interface cannot be captured on.
+#[cfg(feature = "live")]
+pub fn open_interface(interface: &str, snaplen: Option<u32>, ports: &[u16]) -> Result<capture::Live, Error> {
+    let config = capture::LiveConfig::default();
+    // Whole packets by default, since Kafka's frames begin anywhere in them.
+    Ok(capture::Live::open(&capture::LiveConfig {
+        interface: interface.to_owned(),
+        ports: ports.to_vec(),
+        snaplen: snaplen.unwrap_or(config.snaplen),
+        ..config
+    })?)
 }
 
 /// An analyzer for these ports, with the topic names that this machine's log dirs know.

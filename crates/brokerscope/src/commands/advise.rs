@@ -162,7 +162,13 @@ impl Advise {
             }
             Some(input) => self.of_recording(input)?,
             #[cfg(feature = "live")]
-            None => running::collect(self)?,
+            None => {
+                // Files that are not there are known before the watch; they are read when it is over.
+                let access = FileAccess::of(self.files())?;
+                let findings = running::collect(self)?;
+                access.enter()?;
+                findings
+            }
             #[cfg(not(feature = "live"))]
             None => {
                 return usage(

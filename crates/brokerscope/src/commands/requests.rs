@@ -1,6 +1,8 @@
 //! `requests`: every request of a capture, with its latency.
 
 use analysis::input::{self, Packets};
+#[cfg(feature = "live")]
+use analysis::source;
 use analysis::source::{Capture, ReadOptions};
 use analysis::{EventSource as _, Stop, Usage};
 use anyhow::Context as _;
@@ -70,6 +72,10 @@ impl Run for Requests {
         }
         self.check_snaplen(&input)?;
         self.scope.filter.requests().check()?;
+        #[cfg(feature = "live")]
+        if let Packets::Live(interface) = &input {
+            return self.watch(&input, interface);
+        }
         // Signals have a thread, which the sandbox is to hold too.
         let options = self.restrict(&input)?;
         let stop = Stop::after(self.length.duration)?;
@@ -78,12 +84,6 @@ impl Run for Requests {
             Packets::Files(paths) => (input::open_files(&paths)?, Pace::AllThere),
             Packets::Pipe(path) => (input::open_pipe(&path, &stop)?, Pace::AsTheyCome),
             Packets::Stdin => (input::open_stdin(&stop)?, Pace::AsTheyCome),
-            #[cfg(feature = "live")]
-            Packets::Live(interface) => {
-                let capture = Capture::on_interface(&interface, self.snaplen, &options, stop.clone())?;
-                return self.show(capture, Pace::AsTheyCome, &stop);
-            }
-            #[cfg(not(feature = "live"))]
             Packets::Live(interface) => anyhow::bail!(
                 "live:{interface}: this brokerscope was built without live capture; pipe `tcpdump -U -w -` into \
                  `brokerscope requests -`"
@@ -94,14 +94,22 @@ impl Run for Requests {
 }
 
 impl Requests {
-    /// How packets are read; before files or a pipe are, what that does not take is given away.
+    /// Opens the interface first: in the sandbox that cannot be done.
+    #[cfg(feature = "live")]
+    fn watch(&self, input: &Packets, interface: &str) -> anyhow::Result<()> {
+        let live = source::open_interface(interface, self.snaplen, &self.scope.read_options().ports)?;
+        let options = self.restrict(input)?;
+        let stop = Stop::after(self.length.duration)?;
+        self.show(Capture::on_interface(live, &options, stop.clone())?, Pace::AsTheyCome, &stop)
+    }
+
+    /// How packets are read; before the first is, what that does not take is given away.
     fn restrict(&self, input: &Packets) -> anyhow::Result<ReadOptions> {
         let options = self.scope.read_options();
         let paths = match input {
             Packets::Files(paths) => paths.clone(),
             Packets::Pipe(path) => vec![path.clone()],
-            Packets::Stdin => vec!["-".into()],
-            Packets::Live(_) => return Ok(options),
+            Packets::Stdin | Packets::Live(_) => vec!["-".into()],
         };
         let (access, options) = FileAccess::of_sources(&paths, options)?;
         access.enter()?;

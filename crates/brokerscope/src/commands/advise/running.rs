@@ -29,7 +29,6 @@ const NOTHING_SEEN: WhyNot = WhyNot {
 
 /// Reads what can be read, and watches where that is asked for.
 pub(super) fn collect(args: &Advise) -> anyhow::Result<Findings> {
-    let stop = Stop::after(None)?;
     let pid = pid(args)?;
     let broker = match Broker::of_pid(pid) {
         Err(error @ (Error::NoProcess { .. } | Error::NotABroker { .. })) => return Err(error.into()),
@@ -45,7 +44,7 @@ pub(super) fn collect(args: &Advise) -> anyhow::Result<Findings> {
     if args.length.duration.is_some() {
         let broker = broker
             .context("the broker cannot be watched; without --for, advise needs only what can be read")?;
-        watch(args, &broker, stop, &mut inputs, &mut notes)?;
+        watch(args, &broker, &mut inputs, &mut notes)?;
     }
     notes.push("BEFORE and AFTER are recordings made before and after the change: brokerscope record -o BEFORE --for 60s".to_owned());
     Ok(Findings::new(inputs, format!("broker {pid}"), notes))
@@ -96,16 +95,10 @@ fn why(error: &Error) -> std::sync::Arc<str> {
     error.to_string().into()
 }
 
-fn watch(
-    args: &Advise,
-    broker: &Broker,
-    stop: Stop,
-    inputs: &mut Inputs,
-    notes: &mut Vec<String>,
-) -> anyhow::Result<()> {
+fn watch(args: &Advise, broker: &Broker, inputs: &mut Inputs, notes: &mut Vec<String>) -> anyhow::Result<()> {
     let jvm = Jvm { no_attach: true, ..Jvm::default() };
     let options = LiveOptions { pid: Some(broker.pid), min_lock_wait: None, ..args.target.live_options(jvm) };
-    let mut live = Live::start(options, Some(stop), args.length.duration)?;
+    let mut live = Live::start(options, Some(Stop::after(None)?), args.length.duration)?;
     tracing::info!("watching broker {}", broker.pid);
     let mut analysis = Analysis::new(live.config(args.slow.slower_than));
     let mut totals = AdviceTotals::default();
