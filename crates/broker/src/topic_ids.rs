@@ -3,8 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -20,6 +21,8 @@ const MAX_BYTES: u64 = 1024;
 const SETTLED: Duration = Duration::from_secs(10);
 /// What comes so soon after a directory was changed may leave its time of change as it is.
 const STAMP_TICK: Duration = Duration::from_millis(100);
+/// As many directories as before may be others: they are listed again after so long.
+const LIST_INTERVAL: Duration = Duration::from_secs(60);
 /// Partitions of a log dir that are remembered.
 const MAX_PARTITIONS: usize = 1 << 20;
 
@@ -41,6 +44,8 @@ pub struct TopicIds {
 struct LogDir {
     /// When something was last made or removed in it; none where what came later may not show.
     changed: Option<SystemTime>,
+    /// When it was listed, and its links then: one for each directory in it and two more, or one alone on some file systems.
+    listed: Option<(Instant, u64)>,
     /// By name and inode, since when those are known whose id is still to be read.
     directories: HashMap<(OsString, u64), Option<Instant>>,
     has_unread: bool,
@@ -67,20 +72,32 @@ impl TopicIds {
 
 impl LogDir {
     fn look(&mut self, path: &Path, new: &mut NewIds, pause: &mut dyn FnMut()) {
-        let changed = fs::metadata(path).and_then(|found| found.modified()).ok();
-        if changed.is_some() && changed == self.changed && !self.has_unread {
+        let found = fs::metadata(path).ok();
+        let changed = found.as_ref().and_then(|found| found.modified().ok());
+        if !self.has_unread
+            && (changed.is_some() && changed == self.changed || self.has_as_many(found.as_ref()))
+        {
             return;
         }
         self.changed = changed.filter(|at| at.elapsed().is_ok_and(|age| age > STAMP_TICK));
         let mut known = std::mem::take(&mut self.directories);
         self.has_unread = false;
-        for key in foreign::list(path).into_iter().flatten().take(MAX_PARTITIONS) {
+        let directories = foreign::list(path).ok();
+        let found = found.filter(|_| directories.is_some());
+        self.listed = found.map(|found| (Instant::now(), found.nlink()));
+        for key in directories.into_iter().flatten().take(MAX_PARTITIONS) {
             pause();
             let since = known.remove(&key).unwrap_or_else(|| Some(Instant::now()));
             let unread = since.filter(|since| !new.read(path, &key.0) && since.elapsed() < SETTLED);
             self.has_unread |= unread.is_some();
             self.directories.insert(key, unread);
         }
+    }
+
+    /// Whether there are as many directories as when they were listed, which was lately: then only files have changed.
+    fn has_as_many(&self, found: Option<&Metadata>) -> bool {
+        let (Some(found), Some((at, links))) = (found, self.listed) else { return false };
+        links > 1 && links == found.nlink() && at.elapsed() < LIST_INTERVAL
     }
 }
 
@@ -194,9 +211,9 @@ mod tests {
             dir.path().join("replication-offset-checkpoint"),
         )
         .unwrap();
-        assert_eq!(look(), (20_001, Vec::new()));
+        assert_eq!(look(), (0, Vec::new()), "no directory has come");
         age(dir.path(), 2);
-        assert_eq!((look(), look()), ((20_001, Vec::new()), (0, Vec::new())), "nothing has come");
+        assert_eq!(look(), (0, Vec::new()), "nothing has come");
         // The file with the id comes after the directory; a topic that is made again has another directory.
         fs::create_dir(dir.path().join("late-0")).unwrap();
         fs::rename(
