@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use jvm::Role;
 use model::{HostScope, Nanos};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Moment;
 use super::figures::{Figures, seconds};
@@ -18,9 +19,10 @@ use crate::thread_names::{NameReader, count_threads, list_threads};
 /// and again afterwards. In readings.
 const NAME_EVERY: u32 = 60;
 
-/// Threads whose files stay open: to open such a file takes three times as long as to read it. Each takes a descriptor, of
-/// which a process has 1,024 and the probes take some hundred, and a page of the kernel's memory.
-const MAX_OPEN_FILES: usize = 256;
+/// Threads whose files stay open, as far as half of the descriptors that the process may have: to open such a file takes three
+/// times as long as to read it. Each takes a page of the kernel's memory too. The probes take some hundred descriptors.
+const MIN_OPEN_FILES: u64 = 256;
+const MAX_OPEN_FILES: u64 = 1_024;
 /// A line of `schedstat`: three numbers.
 const MAX_LINE_BYTES: usize = 64;
 
@@ -29,6 +31,7 @@ pub(super) struct Threads {
     names: NameReader,
     pid: u32,
     known: HashMap<u32, Known>,
+    max_open_files: usize,
     /// When that was.
     read: Option<Nanos>,
 }
@@ -58,7 +61,8 @@ struct Done {
 
 impl Threads {
     pub(super) fn of(names: NameReader) -> Self {
-        Self { names, pid: 0, known: HashMap::new(), read: None }
+        let max_open_files = raise_open_files() as usize;
+        Self { names, pid: 0, known: HashMap::new(), max_open_files, read: None }
     }
 
     /// A broker has hundreds of threads: between them may be a rest, so that each thread has its own time.
@@ -111,10 +115,20 @@ impl Threads {
             let done = roles.entry(thread.role).or_default();
             done.threads += 1;
             done.add(&thread, before.as_ref(), self.read);
-            thread.file.take_if(|_| self.known.len() >= MAX_OPEN_FILES);
+            thread.file.take_if(|_| self.known.len() >= self.max_open_files);
             self.known.insert(tid, thread);
         }
     }
+}
+
+/// Lets the process have as many descriptors as it may, and says how many files of threads stay open. What is usual, 1,024, is for
+/// programs that use `select`.
+fn raise_open_files() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is refused, the limit stays.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    (descriptors / 2).clamp(MIN_OPEN_FILES, MAX_OPEN_FILES)
 }
 
 impl Known {
@@ -208,6 +222,15 @@ mod tests {
             })
         };
         (value("switches_per_second"), value("thread_count"))
+    }
+
+    #[test]
+    fn the_files_of_a_large_broker_s_threads_stay_open() {
+        let (fixture, names) = (Fixture::new("many-threads"), ThreadNames::default());
+        let mut threads = Threads::of(names.reader());
+        (8..508).for_each(|tid| begin(&fixture, tid, 10));
+        assert_eq!(sample(&mut threads, &fixture, 1).1, Some(500.0));
+        assert_eq!(threads.known.values().filter(|thread| thread.file.is_some()).count(), 500);
     }
 
     #[test]
