@@ -138,31 +138,33 @@ impl ApiKey {
         Ok(body.values)
     }
 
-    /// The version of the layout that an answer to a request of that version is read by. `ApiVersions` is how a client
-    /// learns what the broker knows: a broker to which the version is new answers in version 0, and every answer
+    /// The layout that an answer to a request of that version is read by, and in which version. `ApiVersions` is how a
+    /// client learns what the broker knows: a broker to which the version is new answers in version 0, and every answer
     /// begins with the error code (KIP-511).
-    fn response_version(self, version: i16) -> i16 {
-        if self == Self::API_VERSIONS && self.is_newer(version) { 0 } else { version }
+    fn response_layout(self, version: i16) -> (Layout, i16) {
+        if self == Self::API_VERSIONS && self.is_newer(version) {
+            return (&[layout::spelling::ERROR], 0);
+        }
+        (self.api().map_or(&[][..], |api| api.response), version)
     }
 
     /// How an answer to a request of that version is read.
     pub(crate) fn response_shape(self, version: i16) -> ResponseShape {
-        let version = self.response_version(version);
-        let Some(api) = self.api() else { return ResponseShape::None };
+        let (layout, version) = self.response_layout(version);
         if matches!(self, Self::FETCH | Self::SHARE_FETCH | Self::SHARE_ACKNOWLEDGE) {
             ResponseShape::Records
-        } else if layout::has_rows(api.response) {
+        } else if layout::has_rows(layout) {
             ResponseShape::Rows
-        } else if self.check_version(version).is_err() || layout::is_empty(api.response, version) {
+        } else if self.check_version(version).is_err() || layout::is_empty(layout, version) {
             ResponseShape::None
-        } else if layout::is_fixed(api.response, version) {
+        } else if layout::is_fixed(layout, version) {
             ResponseShape::Front
         } else {
             ResponseShape::Within
         }
     }
 
-    /// Reads an answer to a request of that version: one that lists topics whole, with `row` as in
+    /// Reads an answer to a request of that version: one that lists topics or APIs whole, with `row` as in
     /// [`Self::read_request`], of others the throttle time and the error code.
     ///
     /// # Errors
@@ -173,12 +175,11 @@ impl ApiKey {
         version: i16,
         mut row: impl FnMut(&Values<'a>),
     ) -> Result<Values<'a>, Error> {
-        let version = self.response_version(version);
+        let (layout, version) = self.response_layout(version);
         let flexible = self.check_version(version)?;
         // So does a broker that is older than the version, known here or not.
         let refused = self == Self::API_VERSIONS && body.starts_with(&UNSUPPORTED_VERSION.to_be_bytes());
         let (version, flexible) = if refused { (0, false) } else { (version, flexible) };
-        let layout = self.api().map_or(&[][..], |api| api.response);
         let mut body = BodyReader::new(body, version, flexible);
         body.read(layout, &mut row)?;
         if layout::has_rows(layout) {

@@ -915,6 +915,50 @@ fn responses_in_the_middle_need_a_question() {
     assert_eq!(frames.iter().map(|f| f.correlation_id).collect::<Vec<_>>(), [300, 999]);
 }
 
+/// The answer to a client's first request is lost, and bytes of a later one look like its header again and again.
+#[test]
+fn zeros_after_a_gap_are_no_answer() {
+    let mut later = vec![0; 2_000];
+    (52..2_000).step_by(260).for_each(|at| later[at] = 1);
+    for api in ApiKey::known() {
+        let versions = 0..=api.max_version().unwrap();
+        for (version, size) in versions.flat_map(|version| [97, 700, 2_000].map(|size| (version, size))) {
+            let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
+            assert_eq!(stream.lost(300, 0), None);
+            for mut rest in later.chunks(size) {
+                while !rest.is_empty() {
+                    let (used, frame) =
+                        stream.advance(rest, 0, &mut |id| (id == 0).then_some((api, version)));
+                    assert_eq!(frame, None, "{api} v{version}, chunks of {size} bytes");
+                    rest = &rest[used..];
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_list_of_apis_needs_no_other_answer_to_be_found() {
+    let apis = [[0, 0, 0, 3, 0, 13, 0], [0, 1, 0, 4, 0, 18, 0]].concat();
+    let body = [&[0, 0, 3][..], &apis, &[0, 0, 0, 7, 0]].concat();
+    let bytes = [&[0xaa; 20][..], &kafka::response(18, 3, 0, &body), &[0xaa]].concat();
+    let mut stream = ResponseStream::new(Options::default(), Start::Midstream);
+    let (used, frame) = stream.advance(&bytes, 0, &mut |id| (id == 0).then_some((ApiKey::API_VERSIONS, 3)));
+    let found = frame.map(|frame| (frame.stream_start, frame.throttle_ms, frame.error));
+    assert_eq!((used, found), (bytes.len() - 1, Some((20, Some(7), None))));
+}
+
+#[test]
+fn an_answer_is_not_confirmed_by_one_to_the_same_request() {
+    let guess = kafka::response(2, 7, 300, &[5; 20]);
+    let other = kafka::response(1, 13, 413, &kafka::fetch_response_body(13));
+    let mut stream = ResponseStream::new(Options::default(), Start::Midstream);
+    let twice = [&[0xaa; 20][..], &guess, &guess].concat();
+    assert_eq!(feed_responses(&mut stream, &[&twice]), []);
+    let frames = feed_responses(&mut stream, &[&other]);
+    assert_eq!(frames.iter().map(|frame| frame.correlation_id).collect::<Vec<_>>(), [300, 413]);
+}
+
 #[test]
 fn a_frame_that_was_there_when_the_one_before_was_confirmed_loses_nothing_with_what_follows() {
     let (guess, whole) = (kafka::response(2, 7, 300, &[5; 20]), kafka::sized(&500_i32.to_be_bytes()));

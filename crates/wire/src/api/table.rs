@@ -2,8 +2,8 @@
 //! of request and response. All that is known of an API is here; see `docs/contributing/add-an-api-version.md`. Does not read bytes.
 //!
 //! A request is laid out whole, where it names a group, a transaction or partitions or is otherwise worth checking. A
-//! response is laid out whole where it lists partitions or topics, else as far as its throttle time (KIP-124, KIP-219) and error
-//! code. Source: `clients/src/main/resources/common/message/*.json` of Apache Kafka 4.2.0; for the four that 4.0 removed
+//! response is laid out whole where it lists partitions, topics or APIs, else as far as its throttle time (KIP-124, KIP-219) and
+//! error code. Source: `clients/src/main/resources/common/message/*.json` of Apache Kafka 4.2.0; for the four that 4.0 removed
 //! (keys 4 to 7) and versions it removed those of 3.9.
 
 use super::ApiKey;
@@ -105,7 +105,7 @@ apis! {
 17 SASL_HANDSHAKE 0..=1 NEVER [STRING] [ERROR];
 18 API_VERSIONS 0..=4 3
   [STRING.since(3), STRING.since(3)]
-  [ERROR, structs(&[INT16, INT16, INT16]).since(1), THROTTLE.since(1)];
+  [ERROR, rows(&[INT16, INT16, INT16]), THROTTLE.since(1)];
 19 CREATE_TOPICS 0..=7 5
   [structs(&[STRING, INT32, INT16, structs(&[INT32, array(&[INT32])]), structs(&[STRING, STRING])]), INT32,
     INT8.since(1)]

@@ -27,6 +27,8 @@ pub(super) enum Scrutiny {
     Token,
     /// It is a guess, but would fill the chunk to its last byte.
     WholeChunk,
+    /// It is a guess, after a frame that is one.
+    AfterGuess,
     /// It is a guess.
     Searching,
 }
@@ -34,7 +36,7 @@ pub(super) enum Scrutiny {
 impl Scrutiny {
     /// Whether no frame is known to start there.
     pub(super) fn is_search(self) -> bool {
-        matches!(self, Self::WholeChunk | Self::Searching)
+        matches!(self, Self::WholeChunk | Self::AfterGuess | Self::Searching)
     }
 }
 
@@ -108,6 +110,11 @@ pub(super) trait Direction<T> {
     fn precedes_tokens(&self) -> bool;
     /// Whether the body is such that bytes which are not a frame would not have passed.
     fn proves(&self) -> bool;
+
+    /// Whether other bytes look like its header so often that the next header does not confirm it.
+    fn needs_proof(&self) -> bool {
+        false
+    }
 
     /// Something of the frame as a whole cannot be read. The first error counts.
     fn fail(&mut self, error: FrameError) {
@@ -338,7 +345,9 @@ impl<T: Copy> Framing<T> {
     }
 
     fn scrutiny(&self) -> Scrutiny {
-        if !self.in_step() {
+        if self.held() {
+            Scrutiny::AfterGuess
+        } else if !self.in_step() {
             Scrutiny::Searching
         } else if self.expects_tokens {
             Scrutiny::Token
@@ -471,7 +480,11 @@ impl<T: Copy> Framing<T> {
             self.confirm();
             return Flow::Frame;
         }
-        self.trust = Trust::Held;
+        if direction.needs_proof() {
+            self.false_start(chunk);
+        } else {
+            self.trust = Trust::Held;
+        }
         Flow::Continue
     }
 

@@ -129,7 +129,7 @@ impl<T: Copy> RequestDecoder<T> {
         let must_be_named = match scrutiny {
             Scrutiny::Synced | Scrutiny::Token => false,
             Scrutiny::First => api_key.is_newer(api_version) && api_key != ApiKey::API_VERSIONS,
-            Scrutiny::WholeChunk | Scrutiny::Searching => !is_produce,
+            Scrutiny::WholeChunk | Scrutiny::AfterGuess | Scrutiny::Searching => !is_produce,
         };
         let doubt = ClientIdDoubt { is_guess: searching || must_be_named, must_be_named };
         if header_version >= 1 && !plausible_client_id(&mut reader, doubt)? {
@@ -274,7 +274,7 @@ fn is_believed(api_key: ApiKey, version: i16, scrutiny: Scrutiny) -> bool {
     match scrutiny {
         Scrutiny::Synced => may_be_new && (0..=MAX_NEW_KEY).contains(&api_key.0),
         Scrutiny::First | Scrutiny::WholeChunk => may_be_new && api_key.is_known(),
-        Scrutiny::Token | Scrutiny::Searching => {
+        Scrutiny::Token | Scrutiny::AfterGuess | Scrutiny::Searching => {
             api_key.max_version().is_some_and(|max| (0..=max).contains(&version))
         }
     }

@@ -35,6 +35,7 @@ impl<T: Copy> ResponseStream<T> {
             asked: None,
             shape: ResponseShape::None,
             is_read: false,
+            rows: 0,
             spare: Vec::new(),
             filler: PartitionFiller::default(),
             walk: BodyWalk::new(Origin::Broker),
@@ -102,6 +103,8 @@ struct ResponseDecoder<T> {
     shape: ResponseShape,
     /// Whether its throttle time and error code were read, where no more of it is.
     is_read: bool,
+    /// Rows of its body, where none are handed out.
+    rows: usize,
     /// Partitions of earlier frames, for their buffers.
     spare: Vec<Partition>,
     filler: PartitionFiller,
@@ -207,7 +210,7 @@ impl<T> ResponseDecoder<T> {
                 frame.body = ResponseBody::Metadata { topics, replicas };
                 values
             }
-            _ => api_key.read_response(bytes, version, |_| {})?,
+            _ => api_key.read_response(bytes, version, |_| self.rows += 1)?,
         };
         frame.throttle_ms = values.int(Number::ThrottleMs);
         frame.error_code = values.short(Number::ErrorCode);
@@ -237,6 +240,10 @@ impl<T, P: FnMut(i32) -> Option<(ApiKey, i16)>> Answers<'_, T, P> {
         let mut reader = Reader::new(bytes);
         reader.take(4)?;
         let correlation_id = Reader::new(reader.rest()).i32()?;
+        let is_same = |frame: &ResponseFrame<T>| frame.correlation_id == correlation_id;
+        if scrutiny == Scrutiny::AfterGuess && self.decoder.frame.as_ref().is_some_and(is_same) {
+            return Ok(None);
+        }
         match (self.pending)(correlation_id) {
             Some((api_key, _)) if scrutiny.is_search() && size > sought_bytes(api_key) => {
                 return Ok(None);
@@ -265,7 +272,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         let Ok(correlation_id) = reader.i32() else { return };
         let decoder = &mut *self.decoder;
         decoder.asked = (self.pending)(correlation_id);
-        decoder.is_read = false;
+        (decoder.is_read, decoder.rows) = (false, 0);
         let mut frame = ResponseFrame {
             first: span.first,
             last: span.first,
@@ -354,7 +361,19 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
     }
 
     fn proves(&self) -> bool {
-        let frame = self.decoder.frame.as_ref();
-        frame.is_some_and(|frame| !matches!(frame.body, ResponseBody::Other) && frame.error.is_none())
+        let Some(frame) = self.decoder.frame.as_ref().filter(|frame| frame.error.is_none()) else {
+            return false;
+        };
+        let (is_whole, rows) = match &frame.body {
+            ResponseBody::Produce(partitions) => (true, partitions.len()),
+            ResponseBody::Metadata { topics, .. } => (true, topics.len()),
+            ResponseBody::Fetch(body) => (true, body.partitions.len()),
+            ResponseBody::Other => (false, self.decoder.rows),
+        };
+        rows > 0 || (is_whole && !self.needs_proof())
+    }
+
+    fn needs_proof(&self) -> bool {
+        self.decoder.frame.as_ref().is_some_and(|frame| frame.correlation_id == 0)
     }
 }

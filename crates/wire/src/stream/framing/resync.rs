@@ -7,7 +7,10 @@
 //! - it is returned at its end if its body was decoded whole and checks out to the last byte
 //!   ([`Direction::proves`]), or if it starts where a chunk starts and ends where one ends or where missing
 //!   bytes do, as a client that waits for its answer sends it;
-//! - else it is held until the header after it is complete, and returned if that one is plausible too;
+//! - else it is held until the header after it is complete, and returned if that one is plausible too and does not
+//!   answer the same request;
+//! - an answer to request number 0 is never held, and its body checks out only if it lists something, because zeros
+//!   look like its header and like an empty body;
 //! - of a version that is newer than all known here only a frame that fills its chunk is believed;
 //! - while it lasts, it yields to a chunk that is just one plausible frame or, if it did not start a chunk itself,
 //!   to one that starts a frame which goes on in the next: bytes that look like a header by accident would else
