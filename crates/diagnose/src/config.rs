@@ -55,8 +55,8 @@ pub struct Config {
     pub lateness: Nanos,
     /// How long events are kept behind the newest one; a request that took longer is decided on what is left.
     pub retention: Nanos,
-    /// At most about this many events are kept, of any age: some 350 bytes each. Where there are more, requests
-    /// are decided on what there is before it is forgotten.
+    /// At most about this many events are kept, of any age, a large request counting as those that take as much memory
+    /// ([`Config::EVENT_BYTES`]). Where there are more, requests are decided on what there is before it is forgotten.
     pub max_events: usize,
     /// Whether the broker's file writes were watched at all.
     pub file_ops_observed: bool,
@@ -70,6 +70,9 @@ pub struct Config {
 }
 
 impl Config {
+    /// What an event and its allocations take, generously.
+    pub const EVENT_BYTES: usize = 400;
+
     /// For a recording: events are all there, so waiting costs nothing but memory.
     pub fn replay(slower_than: Nanos) -> Self {
         Self {

@@ -15,12 +15,13 @@ use crate::config::Config;
 use crate::engine::due_queue::DueQueue;
 use crate::joins::JoinStats;
 use crate::summary::{RequestStages, Summary, Totals};
-use crate::window::Window;
+use crate::window::{self, Window};
 use crate::{analysis, joins, stages};
 
 /// Old events are swept out this often, in recorded time.
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
-/// At most so many events wait to be put in order: where they come that fast, they are taken for in order.
+/// At most so many events wait to be put in order, large requests counting as several: where they come that fast, they are
+/// taken for in order.
 const MAX_UNORDERED_EVENTS: usize = 200_000;
 
 /// The engine. Feed it with [`Engine::push`], take what is decided with [`Engine::take_verdicts`], and end
@@ -30,6 +31,8 @@ pub struct Engine {
     config: Config,
     /// Events that another may still come before.
     order: DueQueue<Event>,
+    /// How many they are, large requests counting as several.
+    unordered: usize,
     /// The time of the newest event that came, or as late as it is known to be.
     newest: Nanos,
     window: Window,
@@ -51,6 +54,7 @@ impl Engine {
         Self {
             config,
             order: DueQueue::new(),
+            unordered: 0,
             newest: Nanos::MIN,
             window: Window::default(),
             alone: AnalysisCache::default(),
@@ -66,6 +70,7 @@ impl Engine {
     /// Takes one event. Events may come out of order by up to the configured disorder.
     pub fn push(&mut self, event: Event) {
         let time = event.time();
+        self.unordered += places_of(&event);
         self.order.push(time, event);
         self.newest = self.newest.max(time);
         self.settle(self.newest - self.config.disorder);
@@ -110,15 +115,31 @@ impl Engine {
         self.window.count()
     }
 
+    #[cfg(test)]
+    pub(crate) fn unordered(&self) -> usize {
+        self.order.len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn request_bytes(&self) -> usize {
+        self.window.request_bytes()
+    }
+
     /// Takes the events up to that time in order, and more where too many wait.
     fn settle(&mut self, until: Nanos) {
-        while let Some(event) = self.order.pop_due(until) {
+        while let Some(event) = self.next_in_order(until) {
             self.take(event);
         }
-        while self.order.len() > MAX_UNORDERED_EVENTS {
-            let Some(event) = self.order.pop_due(Nanos::MAX) else { return };
+        while self.unordered > MAX_UNORDERED_EVENTS {
+            let Some(event) = self.next_in_order(Nanos::MAX) else { return };
             self.take(event);
         }
+    }
+
+    fn next_in_order(&mut self, until: Nanos) -> Option<Event> {
+        let event = self.order.pop_due(until)?;
+        self.unordered -= places_of(&event);
+        Some(event)
     }
 
     fn take(&mut self, event: Event) {
@@ -243,4 +264,9 @@ impl Engine {
         }
         time.is_some_and(|time| time >= self.config.slower_than)
     }
+}
+
+/// How many events of ordinary size take as much memory.
+fn places_of(event: &Event) -> usize {
+    if let Event::Request(request) = event { window::places_of(request) } else { 1 }
 }

@@ -622,6 +622,31 @@ fn old_events_are_forgotten_and_memory_stays_bounded() {
     assert!(engine.kept() <= 2_000, "{}", engine.kept());
 }
 
+#[test]
+fn large_requests_count_as_the_events_that_take_as_much_memory() {
+    let config = Config { max_events: 10_000, ..Config::live(ms(100)) };
+    let max_bytes = config.max_events * Config::EVENT_BYTES;
+    let (mut engine, topic) = (Engine::new(config), Arc::<str>::from("t".repeat(249)));
+    for number in 0..1_000 {
+        let mut fetch = request(number, 0, i64::from(number) * 10, i64::from(number) * 10 + 1, 1);
+        let of = |partition| Partition { topic: Some(Arc::clone(&topic)), partition, ..Partition::default() };
+        fetch.partitions = (0..84).map(of).collect();
+        engine.push(asked(fetch));
+    }
+    let bytes = engine.request_bytes();
+    assert!(bytes > max_bytes / 4 && bytes <= 2 * max_bytes, "{bytes} bytes, at most about {max_bytes}");
+}
+
+#[test]
+fn large_requests_wait_in_no_larger_number_to_be_put_in_order() {
+    let mut engine = Engine::new(Config::live(ms(100)));
+    let text = Arc::<str>::from("e".repeat(1_000 * Config::EVENT_BYTES));
+    for number in 0..300 {
+        engine.push(asked(Request { error: Some(Arc::clone(&text)), ..request(number, 0, 0, 1, 1) }));
+    }
+    assert!((150..200).contains(&engine.unordered()), "{} wait", engine.unordered());
+}
+
 const FAULT_STACK: &str = "asm_exc_page_fault;do_fault;ext4_page_mkwrite;ext4_dirty_inode;jbd2_journal_get_write_access;do_get_write_access;out_of_line_wait_on_bit;io_schedule;schedule";
 
 /// A fast append whose thread then waited for the journal in a store into the mapped index, and another

@@ -12,7 +12,7 @@ pub(crate) mod sockets;
 pub(crate) mod timeline;
 pub(crate) mod trouble;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use crate::window::pools::{PoolThreads, ThreadPool};
 use crate::window::replicas::{FollowerState, Replicas};
 use crate::window::requests::{Followers, ProduceIndex};
 use crate::window::sockets::{CpuSamples, Sockets};
-use crate::window::timeline::{Timeline, Timelines};
+use crate::window::timeline::{Timeline, Timelines, forget_first, insert_sorted};
 use crate::window::trouble::{Trouble, Troubles};
 
 /// Block requests faster than this never explain a slow request and are not kept, unless a limit may have kept them out of the
@@ -98,6 +98,11 @@ pub(crate) fn connection_of(request: &Request) -> Connection {
     (request.client, request.broker)
 }
 
+/// How many events take as much memory as a request.
+pub(crate) fn places_of(request: &Request) -> usize {
+    (request.memory_bytes() / Config::EVENT_BYTES).max(1)
+}
+
 /// Everything that may still explain a request.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
@@ -114,6 +119,8 @@ pub(crate) struct Window {
     pub(crate) commits: Timelines<DeviceNumber, JournalCommit>,
     pub(crate) ios: Timelines<DeviceNumber, BlockIo>,
     connections: Timelines<Connection, Arc<Request>>,
+    /// The ends of large requests, and the places that each takes beyond the first.
+    large_requests: VecDeque<(Nanos, usize)>,
     pub(crate) sockets: Sockets,
     /// Calls of remote-log readers on their own connections, and their reads of files.
     pub(crate) tier_calls: Timelines<Tid, TierCall>,
@@ -218,7 +225,11 @@ impl Window {
     }
 
     pub(crate) fn request(&mut self, request: &Arc<Request>) {
-        self.kept += 1;
+        let places = places_of(request);
+        if places > 1 {
+            insert_sorted(&mut self.large_requests, (request.last_seen(), places - 1), |(end, _)| *end);
+        }
+        self.kept += places;
         self.connections.insert(&connection_of(request), Arc::clone(request));
         self.followers.request(request);
         self.produced.request(request);
@@ -326,6 +337,7 @@ impl Window {
         self.commits.forget(horizon);
         self.ios.forget(horizon);
         self.connections.forget(horizon);
+        forget_first(&mut self.large_requests, |(end, _)| *end < horizon);
         self.sockets.forget(horizon);
         self.tier_calls.forget(horizon);
         self.followers.forget(horizon);
@@ -356,11 +368,20 @@ impl Window {
             || self.names.contains_key(&tid)
     }
 
-    /// The events that are kept, each counted once. Of what is seldom, only what belongs to a thread.
+    /// The events that are kept, each counted once, large requests as [`places_of`] says. Of what is seldom, only what belongs to a thread.
     pub(crate) fn count(&self) -> usize {
         let off_cpu = self.off_cpu.len() + self.futex_waits.len();
         let of_jvm = self.lock_waits.len() + self.handler_calls.len();
         let of_threads = self.file_ops.len() + off_cpu + self.throttles.len() + of_jvm;
-        of_threads + self.connections.len() + self.sockets.len() + self.ios.len()
+        let of_requests =
+            self.connections.len() + self.large_requests.iter().map(|large| large.1).sum::<usize>();
+        of_threads + of_requests + self.sockets.len() + self.ios.len()
+    }
+
+    /// What the requests take that are kept.
+    #[cfg(test)]
+    pub(crate) fn request_bytes(&self) -> usize {
+        let requests = self.connections.all().flat_map(|requests| requests.ended_after(Nanos::MIN));
+        requests.map(|request| request.memory_bytes()).sum()
     }
 }

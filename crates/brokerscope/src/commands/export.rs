@@ -26,8 +26,6 @@ const FIXED_BYTES: u64 = 64 << 20;
 const MAX_TRACE_WAIT: StdDuration = StdDuration::from_secs(5);
 /// How many topics have series.
 const DEFAULT_TOPICS: u32 = 20;
-/// An event in the engine's window and its allocations, generously.
-const EVENT_BYTES: u64 = 400;
 
 /// `export`.
 #[derive(Debug, Args)]
@@ -134,7 +132,8 @@ impl Export {
         };
         let otlp = self.otlp(&info)?;
         // As the engine is configured otherwise, within the memory that it may take.
-        let events = self.service.memory.max_memory.saturating_sub(FIXED_BYTES) / 2 / EVENT_BYTES;
+        let events =
+            self.service.memory.max_memory.saturating_sub(FIXED_BYTES) / 2 / Config::EVENT_BYTES as u64;
         let config = Config { max_events: config.max_events.min(events as usize), ..config };
         let mut exporter = Exporter::new(config, info, Classifiers { role_of, kind_of });
         if let Some(otlp) = otlp {

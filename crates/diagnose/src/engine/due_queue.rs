@@ -64,6 +64,7 @@ impl<T> DueQueue<T> {
     }
 
     /// How many wait.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum::<usize>() + self.late.len()
     }
