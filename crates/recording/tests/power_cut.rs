@@ -1,6 +1,7 @@
 //! A power cut while parts are completed and removed: the file system is shut down without writing what it has in memory, at
-//! random moments. The recording opens, and has every row of the parts that were complete. Needs root, a loop device and
-//! `BROKERSCOPE_LIVE_TESTS=1`; without the variable it says loudly that it did not run.
+//! random moments. The recording opens, and has every row of the parts that were complete. And a file system that takes no more
+//! in the middle of a part, because of an error or a quota: the recording opens, and every row is in it or counted. Needs root, a
+//! loop device and `BROKERSCOPE_LIVE_TESTS=1`; without the variable it says loudly that it did not run.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,7 +9,7 @@
 )]
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -55,13 +56,27 @@ fn record(dir: &Path, time: Duration) -> (u64, u64) {
     (oldest, rows)
 }
 
-fn cut(kind: &str, time: Duration) {
-    let directory = tempfile::tempdir().unwrap();
-    let (image, mount) = (directory.path().join("image"), directory.path().join("mount"));
+/// Makes a file system in an image and mounts it: both.
+fn make(kind: &str, options: &str, directory: &Path) -> (PathBuf, PathBuf) {
+    let (image, mount) = (directory.join("image"), directory.join("mount"));
     fs::create_dir(&mount).unwrap();
     File::create(&image).unwrap().set_len(IMAGE_BYTES).unwrap();
     run(&format!("mkfs.{kind}"), &["-q".as_ref(), &image]);
-    run("mount", &["-o".as_ref(), "loop".as_ref(), &image, &mount]);
+    run("mount", &["-o".as_ref(), options.as_ref(), &image, &mount]);
+    (image, mount)
+}
+
+fn is_asked_for() -> bool {
+    let is_set = std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_some_and(|value| value == "1");
+    if !is_set {
+        eprintln!("NOT RUN: needs root, a loop device and BROKERSCOPE_LIVE_TESTS=1");
+    }
+    is_set
+}
+
+fn cut(kind: &str, time: Duration) {
+    let directory = tempfile::tempdir().unwrap();
+    let (image, mount) = make(kind, "loop", directory.path());
     let recording = mount.join("recording");
     let (oldest_stream, rows) = record(&recording, time);
     // The thread that completes parts ends soon: all that it does fails now.
@@ -87,8 +102,7 @@ fn cut(kind: &str, time: Duration) {
 
 #[test]
 fn complete_parts_and_a_manifest_outlive_a_power_cut() {
-    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
-        eprintln!("NOT RUN: needs root, a loop device and BROKERSCOPE_LIVE_TESTS=1");
+    if !is_asked_for() {
         return;
     }
     for ms in [0, 300, 1_100] {
@@ -96,4 +110,89 @@ fn complete_parts_and_a_manifest_outlive_a_power_cut() {
             cut(kind, Duration::from_millis(ms));
         }
     }
+}
+
+/// Rows for a file system that stops to take them in the middle of a part.
+struct RowRecorder {
+    writer: Writer,
+    dir: PathBuf,
+    rows: u64,
+}
+
+impl RowRecorder {
+    fn start(mount: &Path) -> Self {
+        let dir = mount.join("recording");
+        let writer = Writer::create(&dir, &Manifest::default(), WriterOptions::default()).unwrap();
+        let mut begun = Self { writer, dir, rows: 0 };
+        begun.write().unwrap();
+        begun
+    }
+
+    fn write(&mut self) -> Result<(), recording::Error> {
+        for _ in 0..ROWS_OF_A_PART {
+            self.writer.write(&row(self.rows)).unwrap();
+            self.rows += 1;
+        }
+        let flushed = self.writer.flush();
+        let updated = self.writer.update(&Manifest::default());
+        flushed.and(updated)
+    }
+
+    /// Ends the recording. Every row is in it or was counted; how many were, and whether it could be finished.
+    fn finish(mut self) -> (u64, Result<(), recording::Error>) {
+        let lost: u64 = self.writer.take_losses().iter().map(|loss| loss.count).sum();
+        let finished = self.writer.finish(&Manifest { ended_ns: Some(9), ..Manifest::default() });
+        let recording = Recording::open(&self.dir).unwrap();
+        assert_eq!(recording.manifest().ended_ns, finished.as_ref().ok().map(|()| 9));
+        let read: Vec<_> = recording.events().map(Result::unwrap).collect();
+        assert_eq!(read.len() as u64 + lost, self.rows);
+        (lost, finished)
+    }
+}
+
+#[test]
+fn an_error_that_makes_the_file_system_read_only_loses_only_what_is_counted() {
+    if !is_asked_for() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (_, mount) = make("ext4", "loop,errors=remount-ro", directory.path());
+    let mut recorder = RowRecorder::start(&mount);
+    let device = Command::new("findmnt").args(["-n", "-o", "SOURCE"]).arg(&mount).output().unwrap().stdout;
+    let device = String::from_utf8(device).unwrap().trim().replace("/dev/", "");
+    fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "an error of this test").unwrap();
+    let error = recorder.write().unwrap_err();
+    assert!(format!("{error:?}").contains("code: 30,"), "{error:?}");
+    recorder.write().unwrap_err();
+    let (lost, finished) = recorder.finish();
+    run("umount", &[&mount]);
+    assert_eq!((lost, finished.is_err()), (2 * ROWS_OF_A_PART, true));
+}
+
+#[test]
+fn a_quota_loses_only_what_is_counted() {
+    if !is_asked_for() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (_, mount) = make("btrfs", "loop", directory.path());
+    let btrfs = |arguments: &str, path: &Path| {
+        run("btrfs", &arguments.split(' ').map(Path::new).chain([path]).collect::<Vec<_>>());
+    };
+    btrfs("quota enable", &mount);
+    // Its number is 256. What changes its limit is not in it: that would be refused, too.
+    let limited = mount.join("limited");
+    btrfs("subvolume create", &limited);
+    btrfs("quota rescan -w", &mount);
+    let mut recorder = RowRecorder::start(&limited);
+    btrfs("qgroup limit 1 0/256", &mount);
+    let error = recorder.write().unwrap_err();
+    assert!(format!("{error:?}").contains("code: 122,"), "{error:?}");
+    recorder.write().unwrap_err();
+    btrfs("qgroup limit none 0/256", &mount);
+    recorder.write().unwrap();
+    let (lost, finished) = recorder.finish();
+    run("umount", &[&mount]);
+    finished.unwrap();
+    assert!((ROWS_OF_A_PART..=2 * ROWS_OF_A_PART).contains(&lost), "{lost} rows");
 }

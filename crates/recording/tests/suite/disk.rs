@@ -125,6 +125,7 @@ fn without_anything_to_remove_a_limit_is_said_and_holds() {
 fn on_a_small_file_system() {
     let root = std::env::var_os(DIRECTORY).expect("a directory from the parent test");
     full_and_not(Path::new(&root));
+    read_only_and_not(Path::new(&root));
     filled_by_others(Path::new(&root));
 }
 
@@ -143,6 +144,27 @@ fn full_and_not(root: &Path) {
     recorder.turn().unwrap();
     let [loss] = &recorder.losses[..] else { panic!("{:?}", recorder.losses) };
     assert!((8_000..=10_000).contains(&loss.count), "{loss:?}");
+    recorder.finish(&dir);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// The file system is read-only for a while.
+fn read_only_and_not(root: &Path) {
+    let dir = root.join("read-only");
+    let mut recorder = Recorder::start(&dir, WriterOptions::default());
+    let remount = |how: &str| {
+        let how = format!("remount,{how}");
+        assert!(Command::new("mount").args(["-o", &how]).arg(root).status().unwrap().success());
+    };
+    // The kernel would refuse it while a part is open.
+    remount("ro");
+    let errors = (0..5).filter(|_| recorder.turn().is_err()).count();
+    assert_eq!(errors, 5);
+    assert!(Recording::open(&dir).unwrap().manifest().ended_ns.is_none());
+    remount("rw");
+    recorder.turn().unwrap();
+    let [loss] = &recorder.losses[..] else { panic!("{:?}", recorder.losses) };
+    assert_eq!(loss.count, 10_000);
     recorder.finish(&dir);
     fs::remove_dir_all(&dir).unwrap();
 }
