@@ -267,8 +267,7 @@ impl Connection {
     }
 
     fn tell_acknowledgement(&self, cx: &mut Context) {
-        cx.is_acknowledged = self.acknowledgement.is_seen();
-        cx.pool.is_shared = cx.is_acknowledged;
+        cx.pool.is_acknowledged = self.acknowledgement.is_seen();
     }
 
     /// The connection is over, or nobody follows it any more: delivers what is held, then every request

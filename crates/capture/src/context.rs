@@ -15,8 +15,6 @@ use crate::topics::Topics;
 pub(crate) struct Context {
     pub(crate) limits: Limits,
     pub(crate) both_directions: bool,
-    /// Of the connection at hand, one side has acknowledged what the other sent.
-    pub(crate) is_acknowledged: bool,
     pub(crate) stream_options: wire::stream::Options,
     pub(crate) counters: Counters,
     pub(crate) topics: Topics,
@@ -37,7 +35,6 @@ impl Context {
         Self {
             limits,
             both_directions: config.both_directions,
-            is_acknowledged: false,
             stream_options: config.stream_options(),
             counters: Counters::default(),
             topics: Topics::new(config.topics, limits.topic_bytes),

@@ -203,7 +203,7 @@ impl Exchange {
 
     fn give_up_first(&mut self, why: NoResponse, cx: &mut Context) {
         let Some(PendingRequest { mut row, .. }) = self.take_first() else { return };
-        if cx.both_directions && !cx.is_acknowledged {
+        if cx.both_directions && !cx.pool.is_acknowledged {
             cx.counters.dropped_requests += 1;
             return;
         }

@@ -343,9 +343,9 @@ pub struct Pool {
     pub stream_limit: usize,
     /// Bytes all of them together may hold.
     pub total_limit: usize,
-    /// Whether all of it is for the next segments; else half, so that the other half is left for connections that are
-    /// known to be real.
-    pub(crate) is_shared: bool,
+    /// Whether one side of the connection at hand has acknowledged what the other sent. Of one that has not, half is left for
+    /// connections that are known to be real.
+    pub(crate) is_acknowledged: bool,
     /// Bytes held now.
     pub used: usize,
     /// What was met.
@@ -355,12 +355,13 @@ pub struct Pool {
 impl Pool {
     /// A pool with these bounds, in bytes; bookkeeping counts towards them.
     pub fn new(stream_limit: usize, total_limit: usize) -> Self {
-        Self { stream_limit, total_limit, is_shared: true, used: 0, counts: ReassemblyCounts::default() }
+        let counts = ReassemblyCounts::default();
+        Self { stream_limit, total_limit, is_acknowledged: true, used: 0, counts }
     }
 
     /// Whether there is room for so many bytes more.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        let limit = if self.is_shared { self.total_limit } else { self.total_limit / 2 };
+        let limit = if self.is_acknowledged { self.total_limit } else { self.total_limit / 2 };
         self.used + bytes <= limit
     }
 
