@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use probes::overhead;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::plan::{Outcome, Purpose};
+use crate::process::{Stat, children_seconds};
 use crate::queue::lock;
 use crate::source::{Feed, Pace, Source, WatchSummary};
 
@@ -24,8 +24,6 @@ const SAMPLE: Duration = Duration::from_millis(250);
 const WINDOW: Duration = Duration::from_secs(60);
 /// Of one CPU. Less is never too much: a large share of a broker that does nothing is nothing.
 const MIN_CPUS: f64 = 0.01;
-/// `USER_HZ` of every architecture that Linux 5 runs on but Alpha (`include/asm-generic/param.h`).
-pub(crate) const TICKS_A_SECOND: f64 = 100.0;
 
 /// What can be given up, in the order in which it is: first what explains least for what it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -238,24 +236,13 @@ impl Source for CostSource {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "/proc")]
 fn read(pid: Pid) -> Option<Reading> {
     let programs = measure_programs("self");
-    let broker_seconds = cpu_seconds(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    let broker_seconds = Stat::of(pid)?.cpu_seconds();
     let process = clock_gettime(ClockId::ProcessCPUTime);
     let own_seconds = process.tv_sec as f64 + process.tv_nsec as f64 / 1e9;
     let process_seconds = own_seconds + children_seconds(std::process::id());
     Some(Reading { at: Instant::now(), pid, broker_seconds, process_seconds, programs })
-}
-
-/// The CPU time of a process's children: those that parse for it.
-#[allow(clippy::disallowed_methods, reason = "/proc")]
-pub(crate) fn children_seconds(pid: Pid) -> f64 {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let children: Vec<String> = children.collect();
-    let pids = children.iter().flat_map(|pids| pids.split_whitespace());
-    pids.filter_map(|pid| cpu_seconds(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).sum()
 }
 
 /// CPUs that the programs of a process use at this moment, by its name in `/proc`; none where the kernel does not measure them.
@@ -274,18 +261,9 @@ pub(crate) fn measure_programs(process: &str) -> Option<f64> {
     is_measured.then(|| run_time_ns as f64 / 1e9 / passed.as_secs_f64())
 }
 
-/// User and system time of a process (`proc_pid_stat(5)`).
-pub(crate) fn cpu_seconds(stat: &str) -> Option<f64> {
-    // The second field, the name in parentheses, may hold blanks and parentheses itself.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<u64>().ok();
-    Some((ticks()? + ticks()?) as f64 / TICKS_A_SECOND)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Costs, Duration, INTERVAL, Instant, Part, Pid, Reading, Usage, WINDOW, Window, cpu_seconds};
+    use super::{Costs, Duration, INTERVAL, Instant, Part, Pid, Reading, Usage, WINDOW, Window};
 
     /// Readings of a broker that uses half a CPU, and a watcher that uses so much of one, `count` intervals long.
     fn window(pid: Pid, count: u32, process: f64, programs: Option<f64>) -> Window {
@@ -346,11 +324,5 @@ mod tests {
         assert_eq!(shed, ["cpu-samples", "host-samples", "file-writes", "journal"]);
         assert!(costs.is_shed(Part::Probes) && !costs.is_shed(Part::Waits));
         assert_eq!(costs.why_shed(), "why 2", "there was nothing left");
-    }
-
-    #[test]
-    fn a_name_with_anything_in_it_is_passed_over() {
-        assert_eq!(cpu_seconds("7 (a) b) S 4 5 6 7 8 9 10 11 12 13 250 50 16"), Some(3.0));
-        assert_eq!(cpu_seconds("7 (a"), None);
     }
 }

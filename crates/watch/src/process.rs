@@ -1,25 +1,30 @@
-//! Whether the process that is watched still runs. Does not wait for it.
+//! What the kernel says of a process: whether it still runs, and what it used. Does not wait for it.
 
 #![allow(clippy::disallowed_methods, reason = "/proc")]
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use model::Pid;
+
+/// `USER_HZ` of every architecture that Linux 5 runs on but Alpha (`include/asm-generic/param.h`).
+const TICKS_A_SECOND: f64 = 100.0;
 
 /// A process, known again by the time it started at: its id may be given to another.
 #[derive(Debug)]
 pub struct Process {
     dir: PathBuf,
-    started: Option<String>,
+    started: Option<u64>,
     /// Its `statm`, which stays this process's when its id is given to another.
     memory: Option<File>,
 }
 
 impl Process {
     /// The process that has this id now.
-    pub fn of(pid: u32) -> Self {
+    pub fn of(pid: Pid) -> Self {
         let dir = PathBuf::from(format!("/proc/{pid}"));
-        let started = stat(&dir).map(|stat| stat.started);
+        let started = Stat::read(&dir).map(|stat| stat.started);
         Self { memory: File::open(dir.join("statm")).ok(), dir, started }
     }
 
@@ -28,8 +33,8 @@ impl Process {
         if self.has_memory() {
             return false;
         }
-        match stat(&self.dir) {
-            Some(now) => self.started.as_ref().is_some_and(|then| *then != now.started) || self.is_dead(&now),
+        match Stat::read(&self.dir) {
+            Some(now) => self.started.is_some_and(|then| then != now.started) || self.is_dead(&now),
             None => !self.dir.exists(),
         }
     }
@@ -51,33 +56,77 @@ impl Process {
 }
 
 /// The fields of `/proc/PID/stat` that matter here (`proc_pid_stat(5)`).
-struct Stat {
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
     state: char,
-    started: String,
+    /// Time in user and in kernel mode, in ticks.
+    used: u64,
+    /// When it began, in ticks since the system was booted.
+    started: u64,
 }
 
-fn stat(dir: &std::path::Path) -> Option<Stat> {
-    let line = fs::read_to_string(dir.join("stat")).ok()?;
-    // The second field, the name in parentheses, may hold blanks and parentheses itself.
-    let (_, fields) = line.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    // The state is the third field, the start the twenty-second.
-    Some(Stat { state, started: fields.nth(18)?.to_owned() })
+impl Stat {
+    pub(crate) fn of(pid: Pid) -> Option<Self> {
+        Self::read(&PathBuf::from(format!("/proc/{pid}")))
+    }
+
+    fn read(dir: &Path) -> Option<Self> {
+        Self::parse(&fs::read_to_string(dir.join("stat")).ok()?)
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        // The second field, the name in parentheses, may hold blanks and parentheses itself.
+        let (_, fields) = line.rsplit_once(')')?;
+        let mut fields = fields.split_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let mut number = |skipped| fields.nth(skipped)?.parse::<u64>().ok();
+        // The state is the third field, the times the fourteenth and fifteenth, the start the twenty-second.
+        Some(Self { state, used: number(10)?.checked_add(number(0)?)?, started: number(6)? })
+    }
+
+    /// Seconds of CPU time that it used.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        self.used as f64 / TICKS_A_SECOND
+    }
+
+    /// CPUs that it and its children used since it began; none of one that has just begun.
+    pub(crate) fn cpus(&self, children_seconds: f64, uptime_seconds: f64) -> Option<f64> {
+        let lived = uptime_seconds - self.started as f64 / TICKS_A_SECOND;
+        (lived > 0.0).then(|| (self.cpu_seconds() + children_seconds) / lived)
+    }
+}
+
+/// Seconds of CPU time that a process's children used.
+pub(crate) fn children_seconds(pid: Pid) -> f64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let children: Vec<String> = children.collect();
+    let pids = children.iter().flat_map(|pids| pids.split_whitespace()).flat_map(str::parse);
+    pids.filter_map(Stat::of).map(|stat| stat.cpu_seconds()).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use std::process::Command;
 
-    use super::Process;
+    use super::{Process, Stat};
+
+    #[test]
+    fn a_name_with_anything_in_it_is_passed_over_and_cpus_are_times_by_the_time_since_the_start() {
+        let line = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 9 0 1000 4096 1 0 0";
+        let stat = Stat::parse(line).unwrap();
+        assert_eq!(stat, Stat { state: 'S', used: 200, started: 1_000 });
+        assert_eq!((stat.cpu_seconds(), stat.cpus(1.0, 110.0)), (2.0, Some(0.03)), "2 s and 1 s in 100 s");
+        assert_eq!(stat.cpus(0.0, 10.0), None, "it has just begun");
+        assert!(["7 (a", "7 (a) S 1"].map(Stat::parse).iter().all(Option::is_none));
+    }
 
     #[test]
     fn a_process_is_gone_when_it_has_died_or_another_has_its_id() {
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         let process = Process::of(child.id());
         assert!(!process.is_gone());
-        let another = Process { started: Some("0".to_owned()), memory: None, ..Process::of(child.id()) };
+        let another = Process { started: Some(0), memory: None, ..Process::of(child.id()) };
         assert!(another.is_gone());
         child.kill().unwrap();
         // Dead, and nobody has asked after it: `wait` would take it out of the table.

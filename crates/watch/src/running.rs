@@ -7,7 +7,8 @@ use model::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::always_on::AlwaysOnSource;
-use crate::cost::{self, TICKS_A_SECOND};
+use crate::cost;
+use crate::process::{Stat, children_seconds};
 use crate::source::{Source, thread_name};
 use crate::supervisor;
 
@@ -40,14 +41,12 @@ fn running_watch(pid: Pid) -> Option<RunningWatch> {
     let has = |name: &str| threads.contains(&thread_name(name));
     has(supervisor::THREAD).then_some(())?;
     let uptime = clock_gettime(ClockId::Boottime);
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let children_seconds = cost::children_seconds(pid);
-    let uptime_seconds = uptime.tv_sec as f64 + uptime.tv_nsec as f64 / 1e9;
     Some(RunningWatch {
         pid,
         is_always_on: has(AlwaysOnSource::NAME),
         programs: cost::measure_programs(&pid.to_string()),
-        process: cpus(&stat, children_seconds, uptime_seconds)?,
+        process: Stat::of(pid)?
+            .cpus(children_seconds(pid), uptime.tv_sec as f64 + uptime.tv_nsec as f64 / 1e9)?,
     })
 }
 
@@ -56,25 +55,4 @@ fn thread_names(pid: Pid) -> Vec<String> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let name = |path: std::path::PathBuf| fs::read_to_string(path.join("comm")).ok();
     threads.filter_map(|thread| Some(name(thread.path())?.trim_end().to_owned())).collect()
-}
-
-/// CPUs that a process and its children used since it began (`starttime` in `proc_pid_stat(5)`, in ticks since the system booted).
-fn cpus(stat: &str, children_seconds: f64, uptime_seconds: f64) -> Option<f64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let started: u64 = fields.split_whitespace().nth(19)?.parse().ok()?;
-    let lived = uptime_seconds - started as f64 / TICKS_A_SECOND;
-    (lived > 0.0).then_some((cost::cpu_seconds(stat)? + children_seconds) / lived)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::cpus;
-
-    #[test]
-    fn cpus_are_times_in_user_and_kernel_mode_by_the_time_since_the_start() {
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 9 0 1000 4096 1 0 0";
-        assert_eq!(cpus(stat, 1.0, 110.0), Some(0.03), "2 s and 1 s in 100 s");
-        assert_eq!(cpus(stat, 0.0, 10.0), None, "it has just begun");
-        assert_eq!(cpus("7 (a) S 1", 0.0, 110.0), None);
-    }
 }
