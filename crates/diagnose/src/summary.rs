@@ -11,6 +11,8 @@ use crate::joins::JoinStats;
 
 /// At most this many roots are told apart; the rest are counted together, as the root [`MORE_ROOTS`].
 const MAX_ROOTS: usize = 10_000;
+/// At most this many outages are told apart; the rest are in the total only.
+const MAX_OUTAGES: usize = 16;
 /// The root of all roots beyond the bound.
 pub const MORE_ROOTS: &str = "more";
 
@@ -31,6 +33,8 @@ pub struct Summary {
     pub joins: JoinStats,
     /// What was lost, by kind.
     pub losses: Vec<(LossKind, u64)>,
+    /// For how many seconds which source saw nothing, and why: what [`LossKind::SourceDown`] adds up.
+    pub outages: Vec<(Arc<str>, u64)>,
     /// Connections that were TLS, and not read.
     pub tls: TlsTotals,
 }
@@ -78,6 +82,7 @@ pub(crate) struct Totals {
     by_cause: BTreeMap<Cause, CauseTotal>,
     by_root: BTreeMap<Arc<str>, RootTotal>,
     losses: BTreeMap<LossKind, u64>,
+    outages: BTreeMap<Arc<str>, u64>,
 }
 
 impl Totals {
@@ -124,6 +129,10 @@ impl Totals {
 
     pub(crate) fn loss(&mut self, loss: &Loss) {
         *self.losses.entry(loss.kind).or_default() += loss.count;
+        let has_room = self.outages.len() < MAX_OUTAGES || self.outages.contains_key(&loss.detail);
+        if loss.kind == LossKind::SourceDown && has_room {
+            *self.outages.entry(Arc::clone(&loss.detail)).or_default() += loss.count;
+        }
     }
 
     pub(crate) fn summary(&self) -> Summary {
@@ -140,6 +149,7 @@ impl Totals {
             by_root,
             joins: self.joins,
             losses: self.losses.iter().map(|(&kind, &count)| (kind, count)).collect(),
+            outages: self.outages.iter().map(|(why, &seconds)| (Arc::clone(why), seconds)).collect(),
             tls: self.tls.clone(),
         }
     }

@@ -596,6 +596,22 @@ fn requests_that_were_not_counted_lower_no_confidence() {
 }
 
 #[test]
+fn a_summary_has_the_reasons_and_seconds_of_sources_that_were_down() {
+    let loss = |kind, start: i64, count, detail: &str| {
+        let (start, end) = (ms(start), ms(start + 1_000));
+        Event::from(Loss { start, end, kind, count, detail: detail.into() })
+    };
+    let down = |start, why: &str| loss(LossKind::SourceDown, start, 1, why);
+    let mut events =
+        vec![down(0, "no packets"), down(1_000, "no packets"), down(9_000, "its thread panicked")];
+    events.push(loss(LossKind::ProbeMapFull, 0, 7, "threads"));
+    let (_, summary) = run(events);
+    assert_eq!(summary.losses, [(LossKind::ProbeMapFull, 7), (LossKind::SourceDown, 3)]);
+    let outages: Vec<_> = summary.outages.iter().map(|(why, seconds)| (&**why, *seconds)).collect();
+    assert_eq!(outages, [("its thread panicked", 1), ("no packets", 2)]);
+}
+
+#[test]
 fn a_long_poll_gets_no_verdict_but_is_counted() {
     let mut fetch = request(1, 0, 0, 500, 1);
     (fetch.api, fetch.api_key) = ("FETCH", 1);

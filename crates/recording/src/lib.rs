@@ -38,7 +38,9 @@ pub use error::Error;
 pub use events::Events;
 pub use intake::{Intake, IntakeGuard};
 pub use join_keys::{ProduceKeys, WriteKeys};
-pub use manifest::{Broker, BrokerProcess, Clock, FORMAT, Host, Jvm, MANIFEST, Manifest, VERSION};
+pub use manifest::{
+    Broker, BrokerProcess, Clock, FORMAT, Host, Jvm, MANIFEST, Manifest, SourceHealth, VERSION,
+};
 pub use model::Table;
 pub use reader::Recording;
 pub use space::DiskLimit;

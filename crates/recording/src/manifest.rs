@@ -48,6 +48,8 @@ pub struct Manifest {
     pub clock: Clock,
     /// What was to be seen and by which means, or why it could not be: (purpose, outcome).
     pub plan: Vec<(String, String)>,
+    /// How all was that is seen of the plan, by purpose, when this was written.
+    pub sources: BTreeMap<String, SourceHealth>,
     /// Totals of what was lost, by kind.
     pub losses: BTreeMap<String, u64>,
     /// Rows written so far, by table; a table that has none is not named.
@@ -68,6 +70,7 @@ impl Default for Manifest {
             broker: None,
             clock: Clock::default(),
             plan: Vec::new(),
+            sources: BTreeMap::new(),
             losses: BTreeMap::new(),
             rows: BTreeMap::new(),
             settings: BTreeMap::new(),
@@ -135,6 +138,18 @@ pub struct Jvm {
     pub version: String,
     /// Its command line's options.
     pub options: Vec<String>,
+}
+
+/// Whether what serves a purpose was well.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SourceHealth {
+    /// The time of the newest event of its source, UTC nanoseconds; none where there was none.
+    pub last_event_ns: Option<i64>,
+    /// Since when it saw nothing; none where it was up. Earlier times without it are losses (`source-down`).
+    pub down_since_ns: Option<i64>,
+    /// Why.
+    pub down: Option<String>,
 }
 
 /// How the recording's clock relates to the machine's.

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use model::Nanos;
 use serde::Serialize;
 
 use crate::escape::escape;
@@ -73,6 +74,19 @@ pub struct WatchFacts {
     pub programs_cpus: Option<f64>,
     /// CPUs that its process used since it began.
     pub process_cpus: f64,
+    /// Its sources that see nothing at this moment.
+    pub down: Vec<OutageFacts>,
+}
+
+/// A source of a watch that sees nothing.
+#[derive(Clone, Debug, Serialize)]
+pub struct OutageFacts {
+    /// Since when, UTC nanoseconds.
+    pub since_ns: i64,
+    /// What it is for.
+    pub purposes: Vec<String>,
+    /// Why.
+    pub why: String,
 }
 
 /// Something in the way.
@@ -178,6 +192,11 @@ impl<W: Write> Text<W> {
             let process = percent(watch.process_cpus);
             let costs = [("BPF programs, now", programs.as_str()), ("process, so far", process.as_str())];
             self.pairs(INDENT + 2, costs.into_iter())?;
+            for OutageFacts { since_ns, purposes, why } in &watch.down {
+                let since = self.0.style.zone.date_and_time(Nanos(*since_ns));
+                let down = format!("down since {since}: {}: {why}", purposes.join(", "));
+                self.0.wrapped("    ", (INDENT + 2, INDENT + 4), &down, Some(Role::Bad))?;
+            }
         }
         Ok(())
     }

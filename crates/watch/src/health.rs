@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use model::Nanos;
 
+use crate::outages::Outage;
 use crate::queue::lock;
 
 /// How what serves a purpose is.
@@ -14,6 +15,8 @@ pub struct Health {
     pub purpose: String,
     /// Why nothing is seen for it; none while something may be.
     pub down: Option<String>,
+    /// Since when.
+    pub down_since: Option<Nanos>,
     /// The time of the newest event of its source; none before the first.
     pub last_event: Option<Nanos>,
 }
@@ -35,7 +38,8 @@ struct Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Status {
     pub(crate) newest_ns: Arc<AtomicI64>,
-    down: Arc<Mutex<Option<String>>>,
+    /// Why and since when nothing is seen by it.
+    down: Arc<Mutex<Option<(String, Nanos)>>>,
 }
 
 impl Default for Status {
@@ -45,13 +49,15 @@ impl Default for Status {
 }
 
 impl Status {
-    /// Sets why nothing is seen by it; none where something may be.
-    pub(crate) fn set_down(&self, why: Option<String>) {
-        *lock(&self.down) = why;
+    /// Sets why nothing is seen by it, from now on or already; none where something may be.
+    pub(crate) fn set_down(&self, why: Option<String>, now: Nanos) {
+        let mut down = lock(&self.down);
+        let since = down.as_ref().map_or(now, |(_, since)| *since);
+        *down = why.map(|why| (why, since));
     }
 
-    pub(crate) fn down(&self) -> Option<String> {
-        lock(&self.down).clone()
+    pub(crate) fn is_down(&self) -> bool {
+        lock(&self.down).is_some()
     }
 }
 
@@ -61,12 +67,23 @@ impl Sources {
         let sources = lock(&self.0);
         let of_source = |source: &Source| {
             let newest = source.status.newest_ns.load(Ordering::Relaxed);
-            let (down, last_event) = (source.status.down(), (newest != i64::MIN).then_some(Nanos(newest)));
-            let of =
-                move |purpose: &String| Health { purpose: purpose.clone(), down: down.clone(), last_event };
+            let (down, down_since) = lock(&source.status.down).clone().unzip();
+            let last_event = (newest != i64::MIN).then_some(Nanos(newest));
+            let health = Health { purpose: String::new(), down, down_since, last_event };
+            let of = |purpose: &String| Health { purpose: purpose.clone(), ..health.clone() };
             source.purposes.iter().map(of).collect::<Vec<_>>()
         };
         sources.iter().flat_map(of_source).collect()
+    }
+
+    /// Those that are down.
+    pub(crate) fn outages(&self) -> Vec<Outage> {
+        let sources = lock(&self.0);
+        let of_source = |source: &Source| {
+            let (why, since) = lock(&source.status.down).clone()?;
+            Some(Outage { since, purposes: source.purposes.clone(), why })
+        };
+        sources.iter().filter(|source| !source.purposes.is_empty()).filter_map(of_source).collect()
     }
 
     /// The status of a source of that name, which is known from now on.

@@ -1,5 +1,5 @@
-//! The watches that run on this host: their mode, and what they cost so far. Knows them by the names of their threads, which
-//! any process may give to its own.
+//! The watches that run on this host: their mode, what they cost so far and which of their sources are down. Knows them by the names of
+//! their threads, which any process may give to its own.
 
 use std::fs;
 
@@ -8,12 +8,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::always_on::AlwaysOnSource;
 use crate::cost;
+use crate::outages::{Outage, outages_of};
 use crate::process::{Stat, children_seconds};
 use crate::source::{Source, thread_name};
 use crate::supervisor;
 
 /// A watch that runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunningWatch {
     /// Its process.
     pub pid: Pid,
@@ -23,6 +24,8 @@ pub struct RunningWatch {
     pub programs: Option<f64>,
     /// CPUs that its process used since it began, with what it had parse packets.
     pub process: f64,
+    /// Its sources that see nothing at this moment.
+    pub down: Vec<Outage>,
 }
 
 /// Those that this process may see. Takes a quarter of a second for each.
@@ -47,6 +50,7 @@ fn running_watch(pid: Pid) -> Option<RunningWatch> {
         programs: cost::measure_programs(&pid.to_string()),
         process: Stat::of(pid)?
             .cpus(children_seconds(pid), uptime.tv_sec as f64 + uptime.tv_nsec as f64 / 1e9)?,
+        down: outages_of(pid),
     })
 }
 

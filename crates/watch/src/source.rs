@@ -138,7 +138,7 @@ impl Feed {
     /// For a source of that name, which begins.
     fn of_source(&self, name: &'static str) -> Self {
         let status = self.sources.status(name);
-        status.set_down(None);
+        status.set_down(None, self.now());
         Self { sender: self.sender.noting(Arc::clone(&status.newest_ns)), status, ..self.clone() }
     }
 
@@ -154,6 +154,11 @@ impl Feed {
     /// The time on the recording's clock.
     pub(crate) fn now(&self) -> Nanos {
         self.clock.from_monotonic(crate::clock::monotonic_ns())
+    }
+
+    /// Sets why the source that this is for sees nothing; none while it may.
+    fn set_down(&self, why: Option<String>) {
+        self.status.set_down(why, self.now());
     }
 
     /// Reports the time from `start` until now as one in which a source saw nothing, so that no verdict that can depend on it
@@ -233,7 +238,7 @@ impl Running {
         let (stop, status) = (Arc::clone(&feed.stop), feed.status.clone());
         let run = move || {
             catch_unwind(AssertUnwindSafe(|| run(&feed))).unwrap_or_else(|panic| {
-                feed.status.set_down(Some(PANICKED.to_owned()));
+                feed.set_down(Some(PANICKED.to_owned()));
                 report_off(name, LossKind::SourceDown, PANICKED, feed.now(), &feed);
                 resume_unwind(panic)
             })
@@ -253,7 +258,7 @@ impl Running {
 
     /// Whether it sees nothing, for now or for ever.
     pub(crate) fn is_down(&self) -> bool {
-        self.status.down().is_some() || self.has_ended()
+        self.status.is_down() || self.has_ended()
     }
 
     /// Waits until it has ended.
@@ -278,7 +283,10 @@ fn run<S: Source>(mut source: S, feed: &Feed) -> WatchSummary {
     let ended = poll_until_stopped(&mut source, feed);
     let ended_at = feed.now();
     let failure = ended.as_ref().err().map(ToString::to_string);
-    feed.status.set_down(failure.clone());
+    // Else it is as it was at the end.
+    if failure.is_some() {
+        feed.set_down(failure.clone());
+    }
     // To take programs off takes seconds.
     let summary = source.summarize(ended);
     if let Some(why) = failure {
@@ -331,7 +339,7 @@ fn poll_until_stopped<S: Source>(source: &mut S, feed: &Feed) -> Result<(), S::E
             if !stopping && source.check(feed)? {
                 losses.reported.clear();
             }
-            feed.status.set_down(source.why_down());
+            feed.set_down(source.why_down());
         }
         if stopping {
             return Ok(());
@@ -467,18 +475,54 @@ mod tests {
         for (panics, why) in [(false, "refused"), (true, "its thread panicked")] {
             let (feed, queue) = feed();
             feed.sources.serve(Short::NAME, &["requests"]);
-            let up = Health { purpose: "requests".to_owned(), down: None, last_event: None };
+            let up =
+                Health { purpose: "requests".to_owned(), down: None, down_since: None, last_event: None };
             assert_eq!(feed.sources.health(), std::slice::from_ref(&up));
             let running = Running::start(Short { panics, sent: false }, &feed).unwrap();
             let loss = next_loss(&queue, LossKind::SourceDown);
             assert_eq!(&*loss.detail, format!("the source short is off: {why}"));
             let (down, last_event) = (Some(why.to_owned()), Some(Nanos(7)));
-            assert_eq!(feed.sources.health(), [Health { down, last_event, ..up }]);
+            let [found] = &feed.sources.health()[..] else { panic!("{:?}", feed.sources.health()) };
+            let down_since = found.down_since.filter(|since| *since <= loss.end);
+            assert_eq!(*found, Health { down, down_since, last_event, ..up });
+            assert!(down_since.is_some());
             assert!(running.is_down() && !running.has_ended());
             running.stop();
             let trouble = running.join().trouble;
             assert_eq!(trouble.iter().any(|why| why.contains("panicked")), panics, "{trouble:?}");
         }
+    }
+
+    /// Sees nothing, and knows why.
+    struct Blind;
+
+    impl Source for Blind {
+        type Error = Infallible;
+        const NAME: &'static str = "blind";
+        const PACE: Pace = Pace::Every(Duration::from_millis(1));
+
+        fn why_down(&self) -> Option<String> {
+            Some("no interface".to_owned())
+        }
+
+        fn poll(&mut self, _: &Feed, _: Duration) -> Result<(), Infallible> {
+            Ok(())
+        }
+
+        fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
+            WatchSummary::default()
+        }
+    }
+
+    #[test]
+    fn what_is_down_when_the_watch_ends_stays_down() {
+        let (feed, _queue) = feed();
+        feed.sources.serve(Blind::NAME, &["requests"]);
+        let running = Running::start(Blind, &feed).unwrap();
+        running.stop();
+        running.join();
+        let down: Vec<_> = feed.sources.health().into_iter().map(|health| health.down).collect();
+        assert_eq!(down, [Some("no interface".to_owned())]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use probes::{LoadedProbes, Plan, Probes, Target};
 
 use crate::escalation::Share;
 use crate::kernel::{KernelSource, Names};
+use crate::outages::Publisher;
 use crate::process::Process;
 use crate::source::{BrokerProcess, Feed, Running, Source as _, WatchSummary};
 use crate::thread_names::ThreadNames;
@@ -48,7 +49,7 @@ pub(crate) struct Attacher {
 impl Supervisor {
     /// Follows the broker until told to stop, then takes the probes off.
     pub(crate) fn run(mut self, broker: BrokerProcess, probes: Option<Running>) -> WatchSummary {
-        let mut summary = WatchSummary::default();
+        let (mut summary, mut publisher) = (WatchSummary::default(), Publisher::default());
         self.announce(&broker, BrokerState::Watched);
         let mut watched = Some((Process::of(broker.pid), broker, probes));
         while !self.stop.load(Ordering::Relaxed) {
@@ -64,6 +65,7 @@ impl Supervisor {
                 Some(still) => Some(still),
                 None => self.find(&mut summary.trouble),
             };
+            publisher.update(&self.attacher.feed.sources);
             std::thread::park_timeout(INTERVAL);
         }
         summary.kernel = watched.and_then(|(_, _, probes)| probes).and_then(end);
@@ -81,7 +83,8 @@ impl Supervisor {
         let probes = self.attacher.attach(&broker).unwrap_or_else(|error| {
             let pid = broker.pid;
             let why = format!("no probes on broker {pid}, which replaced it: {error}");
-            self.attacher.feed.sources.status(KernelSource::NAME).set_down(Some(why.clone()));
+            let feed = &self.attacher.feed;
+            feed.sources.status(KernelSource::NAME).set_down(Some(why.clone()), feed.now());
             trouble.push(why);
             None
         });

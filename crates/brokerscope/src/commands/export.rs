@@ -297,7 +297,7 @@ mod live {
         let is_wanted = |one: &Health| shed.iter().all(|shed| shed.purpose != one.purpose);
         let wanted = sources.health().into_iter().filter(is_wanted);
         wanted
-            .map(|Health { purpose, down, last_event }| SourceHealth { purpose, down, last_event })
+            .map(|Health { purpose, down, last_event, .. }| SourceHealth { purpose, down, last_event })
             .collect()
     }
 

@@ -148,13 +148,15 @@ fn the_reference_has_every_field_of_a_manifest() {
     let process = serde_json::to_value(recording::BrokerProcess::default()).unwrap();
     let broker = serde_json::to_value(Broker::default()).unwrap();
     let manifest = serde_json::to_value(Manifest::default()).unwrap();
-    let structures: [(&str, &str, &Value); 6] = [
+    let source_health = serde_json::to_value(recording::SourceHealth::default()).unwrap();
+    let structures: [(&str, &str, &Value); 7] = [
         ("Manifest", "", &manifest),
         ("Host", "host.", &manifest["host"]),
         ("Broker", "broker.", &broker),
         ("BrokerProcess", "broker.processes.", &process),
         ("Jvm", "broker.jvm.", &jvm),
         ("Clock", "clock.", &manifest["clock"]),
+        ("SourceHealth", "sources.*.", &source_health),
     ];
     for (name, prefix, object) in structures {
         let documented = field_docs(&source, name);

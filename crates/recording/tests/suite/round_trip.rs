@@ -129,6 +129,9 @@ fn the_manifest_comes_back_whole() {
     manifest.broker = Some(recording::Broker { pid: 7, node_id: Some(1), ..Default::default() });
     manifest.clock.pairs.push(model::clock::ClockPair { monotonic_ns: 5, realtime_ns: 6 });
     manifest.losses.insert("packets-dropped".to_owned(), 3);
+    let (last_event_ns, down_since_ns, down) = (Some(7), Some(8), Some("no such interface".to_owned()));
+    let packets = recording::SourceHealth { last_event_ns, down_since_ns, down };
+    manifest.sources.insert("requests".to_owned(), packets);
     let mut writer = Writer::create(dir.path(), &manifest, WriterOptions::default()).unwrap();
     assert_eq!(Recording::open(dir.path()).unwrap().manifest(), &manifest);
     manifest.settings.insert("slower_than".to_owned(), "100ms".to_owned());

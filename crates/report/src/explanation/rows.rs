@@ -147,6 +147,8 @@ fn summary(conclusion: &Conclusion) -> Value {
             "not_written": joins.not_written,
         },
         "losses": counts(&mut summary.losses.iter().map(|&(kind, count)| (kind.as_str(), count))),
+        "outages": summary.outages.iter().map(|(why, seconds)| json!({"why": &**why, "seconds": seconds}))
+            .collect::<Vec<_>>(),
         "tls": summary.tls.iter().map(|(listener, count)| json!({
             "listener": listener.to_string(),
             "connections": count.connections,

@@ -516,5 +516,12 @@ fn losses(summary: &Summary) -> Vec<String> {
     let lost = lost
         .map(|(kind, count)| format!("lost: {} {}", format_count(*count), kind.as_str()))
         .collect::<Vec<_>>();
-    if lost.is_empty() { vec!["nothing was lost".to_owned()] } else { lost }
+    let outages = summary.outages.iter();
+    let outages =
+        outages.map(|(why, seconds)| format!("saw nothing for {} s: {why}", format_count(*seconds)));
+    if lost.is_empty() {
+        vec!["nothing was lost".to_owned()]
+    } else {
+        lost.into_iter().chain(outages).collect()
+    }
 }

@@ -10,7 +10,7 @@ use model::{
     StageSpan, Stages, TlsCount, TlsTotals, TopicId, TopicPartition, Verdict, Waiter, Waker,
 };
 use model::{CaptureCounters, CommitPhases};
-use report::doctor::{BrokerFacts, Examination, Fact, Hook, Remedy, WatchFacts};
+use report::doctor::{BrokerFacts, Examination, Fact, Hook, OutageFacts, Remedy, WatchFacts};
 use report::explanation::{Conclusion, Unobservable};
 use report::requests::RequestSummary;
 use report::segments::{BatchRow, RecordRow, SegmentFile};
@@ -668,7 +668,12 @@ pub(crate) fn conclusion() -> Conclusion {
                 ),
             ],
             joins: JoinStats { by_crc: 12_000, by_base_offset: 3, unjoined: 1, not_written: 2 },
-            losses: vec![(LossKind::PacketsDropped, 0), (LossKind::ProbeEventsDropped, 3)],
+            losses: vec![
+                (LossKind::PacketsDropped, 0),
+                (LossKind::ProbeEventsDropped, 3),
+                (LossKind::SourceDown, 95),
+            ],
+            outages: vec![(format!("the source packets is off: {HOSTILE}").into(), 95)],
             tls: tls(),
         },
         slower_than: Nanos::from_millis(100),
@@ -710,6 +715,11 @@ pub(crate) fn examination() -> Examination {
             mode: "always-on".to_owned(),
             programs_cpus: Some(0.0213),
             process_cpus: 0.0025,
+            down: vec![OutageFacts {
+                since_ns: 1_753_000_000_000_000_000,
+                purposes: vec!["requests".to_owned(), "replicas".to_owned()],
+                why: format!("no packets were captured: Network is down {HOSTILE}"),
+            }],
         }],
         remedies: vec![Remedy {
             problem: "journal commits cannot be seen: this kernel has no jbd2".to_owned(),

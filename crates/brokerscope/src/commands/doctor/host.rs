@@ -3,7 +3,8 @@
 use capture::live::{Live, LiveConfig};
 use probes::facts::{Capabilities, PidNamespace};
 use probes::{Facts, Hook, Plan, State, always_on};
-use report::doctor::{Examination, Fact, Hook as HookRow, Remedy, WatchFacts};
+use report::doctor::{Examination, Fact, Hook as HookRow, OutageFacts, Remedy, WatchFacts};
+use watch::Outage;
 
 use super::{fact, remedy};
 
@@ -110,7 +111,12 @@ fn watch_shown(watch: &watch::RunningWatch) -> WatchFacts {
         mode: if watch.is_always_on { "always-on" } else { "full" }.to_owned(),
         programs_cpus: watch.programs,
         process_cpus: watch.process,
+        down: watch.down.iter().map(outage_shown).collect(),
     }
+}
+
+fn outage_shown(Outage { since, purposes, why }: &Outage) -> OutageFacts {
+    OutageFacts { since_ns: since.0, purposes: purposes.clone(), why: why.clone() }
 }
 
 /// Why something cannot be seen.

@@ -6,10 +6,9 @@ use std::thread::available_parallelism;
 
 use analysis::recorder::{broker_settings, host_facts, plan, settings as keys};
 use broker::Broker;
-use recording::{Clock, Host, Jvm, Manifest};
-use watch::Watch;
+use recording::{Clock, Host, Jvm, Manifest, SourceHealth};
 use watch::admin::{self, EffectiveConfig};
-use watch::read_host_facts;
+use watch::{Health, Watch, read_host_facts};
 
 use super::Record;
 
@@ -35,6 +34,15 @@ pub(super) fn at_start(
         settings,
         ..Manifest::default()
     }
+}
+
+/// How what serves each purpose is.
+pub(super) fn sources(health: Vec<Health>) -> BTreeMap<String, SourceHealth> {
+    let of_one = |Health { purpose, down, down_since, last_event }: Health| {
+        let (last_event_ns, down_since_ns) = (last_event.map(|at| at.0), down_since.map(|at| at.0));
+        (purpose, SourceHealth { last_event_ns, down_since_ns, down })
+    };
+    health.into_iter().map(of_one).collect()
 }
 
 /// This host.

@@ -68,9 +68,20 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let intake = Intake::new(rows.clone(), flight, slow_from(args));
     watch.set_sink(Box::new(intake.clone()));
     let (updated, tls) = (Instant::now(), TlsTotals::default());
-    let costs = watch.costs();
-    let mut recorder =
-        Recorder { costs, shed: 0, writer, rows, manifest, intake, updated, tls, failed: false, full: false };
+    let (costs, sources) = (watch.costs(), watch.sources());
+    let mut recorder = Recorder {
+        costs,
+        sources,
+        shed: 0,
+        writer,
+        rows,
+        manifest,
+        intake,
+        updated,
+        tls,
+        failed: false,
+        full: false,
+    };
     // Where the kernel does not let it, it does as much.
     let _ = watch::set_sched_batch();
     let pause = if always_on.is_some() { ALWAYS_ON_PAUSE } else { PAUSE };
@@ -119,6 +130,7 @@ struct Recorder {
     /// What passed as TLS.
     tls: TlsTotals,
     costs: watch::Costs,
+    sources: watch::Sources,
     /// Purposes that were given up and are in the manifest as such.
     shed: usize,
     failed: bool,
@@ -191,10 +203,18 @@ impl Recorder {
         if self.manifest.clock.pairs.len() < MAX_CLOCK_PAIRS {
             self.manifest.clock.pairs.push(watch::now());
         }
-        self.manifest.rows = self.writer.rows();
-        self.manifest.losses = self.intake.inner().kept.losses.clone();
+        self.describe();
         let updated = self.writer.update(&self.manifest);
         self.check(updated);
+    }
+
+    /// Notes in the manifest what there is by now.
+    fn describe(&mut self) {
+        self.manifest.rows = self.writer.rows();
+        self.manifest.losses = self.intake.inner().kept.losses.clone();
+        self.manifest.sources = manifest::sources(self.sources.health());
+        // What was given up is said in the plan.
+        self.manifest.sources.retain(|purpose, _| plan::sees(&self.manifest.plan, purpose));
     }
 
     /// A full disk may have room again: what fails is counted, and said once.
@@ -236,8 +256,7 @@ impl Recorder {
         for line in tls_lines(&self.tls) {
             tracing::warn!("{line}");
         }
-        self.manifest.rows = self.writer.rows();
-        self.manifest.losses = self.intake.inner().kept.losses.clone();
+        self.describe();
         self.writer.finish(&self.manifest).with_context(|| {
             format!("{}: the recording was not finished; what was written can be read", args.output.display())
         })?;
