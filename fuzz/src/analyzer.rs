@@ -59,6 +59,7 @@ fn config(mode: u8) -> Config {
         limits: Limits {
             connections: 3,
             connection_bytes: 64 << 10,
+            idle_bytes: 1 << 10,
             unacknowledged_bytes: 32 << 10,
             held_bytes_per_direction: 2 << 10,
             held_bytes: 4 << 10,

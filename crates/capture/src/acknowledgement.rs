@@ -21,6 +21,11 @@ struct SequenceRange {
 }
 
 impl Acknowledgement {
+    /// Of ends that are known to have exchanged something.
+    pub(crate) fn seen() -> Self {
+        Self { is_seen: true, ..Self::default() }
+    }
+
     pub(crate) fn is_seen(&self) -> bool {
         self.is_seen
     }

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::connection::Connection;
 use crate::connections::Connections;
 use crate::context::Context;
-use crate::counters::{Counters, add_stream};
+use crate::counters::Counters;
 use crate::early::MAX_WAIT;
 use crate::exchange::NoResponse;
 use crate::link::{self, Flags, NoSegment, Segment, Side};
@@ -77,9 +77,6 @@ impl Analyzer {
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
         let mut counters = self.cx.counters.clone();
-        for connection in self.connections.values() {
-            add_stream(&mut counters, connection.counts());
-        }
         let met = self.cx.pool.counts;
         counters.gaps = met.gaps;
         counters.gap_bytes = met.gap_bytes;
@@ -183,8 +180,13 @@ impl Analyzer {
         if segment.flags.has(Flags::RST) || !(segment.flags.has(Flags::SYN) || segment.has_payload()) {
             return;
         }
-        cx.counters.connections += 1;
-        connections.insert(ends, Connection::new(ends, client), cx);
+        let connection = if let Some(idle) = cx.idle.take(&ends, side, segment) {
+            Connection::resumed(ends, idle, cx)
+        } else {
+            cx.counters.connections += 1;
+            Connection::new(ends, client)
+        };
+        connections.insert(ends, connection, cx);
     }
 
     /// Which side is the client, where the ports or the SYN's direction tell.

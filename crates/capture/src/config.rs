@@ -25,10 +25,12 @@ pub struct Config {
 /// Bounds on what an analysis keeps. What goes over them is dropped and counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections followed at once; beyond, the one quiet for longest is forgotten.
+    /// Connections followed at once; beyond, the one quiet for longest is forgotten, but for what `idle_bytes` holds.
     pub connections: usize,
     /// Bytes of memory kept of them: requests that wait, frames that are read, buffers. Beyond, the same.
     pub connection_bytes: usize,
+    /// Bytes for where the streams of idle ones go on, 24 each: beyond, the next request is found by a search.
+    pub idle_bytes: usize,
     /// The same of connections of which neither side has acknowledged what the other sent: packets that anybody can send,
     /// and captures of one direction.
     pub unacknowledged_bytes: usize,
@@ -65,10 +67,11 @@ impl Limits {
     /// Shares of so many bytes of memory.
     pub fn within(bytes: usize) -> Self {
         let wire = wire::stream::Options::default();
-        let (connection_bytes, held_bytes) = (bytes / 2, bytes / 8);
+        let (connection_bytes, held_bytes) = (bytes / 8 * 3, bytes / 8);
         Self {
             connections: (connection_bytes / MIN_CONNECTION_BYTES).min(65_536),
             connection_bytes,
+            idle_bytes: bytes / 8,
             unacknowledged_bytes: bytes / 8,
             held_bytes_per_direction: (held_bytes / 4).min(4 << 20),
             held_bytes,

@@ -1,12 +1,12 @@
 //! One TCP connection: both directions put back in order, and handed to the decoders. Does not decode.
 
 use model::{Nanos, TlsCount};
-use wire::stream::StreamCounts;
 
 use crate::acknowledgement::Acknowledgement;
 use crate::context::Context;
 use crate::early::{CapturedSides, EarlySegments};
 use crate::exchange::NoResponse;
+use crate::idle::IdleConnection;
 use crate::link::{Flags, Segment, Side};
 use crate::reassembly::{Chunk, Pool, Reassembly, Sink};
 use crate::streams::{Ends, State};
@@ -30,10 +30,14 @@ pub(crate) struct Connection {
 impl Connection {
     /// A connection between two ends, the client's where it is known already.
     pub(crate) fn new(ends: Ends, client: Option<Side>) -> Self {
+        Self::of(ends, State::new(ends, client))
+    }
+
+    fn of(ends: Ends, state: State) -> Self {
         Self {
             ends,
             directions: Default::default(),
-            state: State::new(ends, client),
+            state,
             early: EarlySegments::default(),
             captured_sides: CapturedSides::default(),
             acknowledgement: Acknowledgement::default(),
@@ -42,6 +46,35 @@ impl Connection {
             last: Nanos::ZERO,
             payload_bytes: 0,
         }
+    }
+
+    /// One that was idle and goes on.
+    pub(crate) fn resumed(ends: Ends, idle: IdleConnection, cx: &mut Context) -> Self {
+        let (first, second) = idle.next;
+        Self {
+            directions: (Reassembly::starting_at(first), Reassembly::starting_at(second)),
+            captured_sides: CapturedSides::Both,
+            acknowledgement: Acknowledgement::seen(),
+            ..Self::of(ends, State::resumed(ends, idle, cx))
+        }
+    }
+
+    /// Where its streams go on, if nothing is under way on it.
+    fn idle(&self) -> Option<IdleConnection> {
+        let (first, second) = (&self.directions.0, &self.directions.1);
+        let client = self.state.idle_client((first.is_at_start(), second.is_at_start()))?;
+        let next = (first.next_seq_if_idle()?, second.next_seq_if_idle()?);
+        let is_idle = self.is_acknowledged() && self.early.is_empty();
+        is_idle.then_some(IdleConnection { client, next })
+    }
+
+    /// Has it go on later, if nothing is under way on it; whether that is so.
+    pub(crate) fn suspend(&mut self, cx: &mut Context) -> bool {
+        let Some(idle) = self.idle() else { return false };
+        let is_other_forgotten = cx.idle.insert(&self.ends, idle);
+        cx.counters.evicted_connections += u64::from(is_other_forgotten);
+        self.state.suspend(cx);
+        true
     }
 
     /// Whether one side has acknowledged what the other sent.
@@ -297,11 +330,6 @@ impl Connection {
     fn next_at_the_end(&self) -> Option<usize> {
         let place = self.early.position(|side, segment| !self.is_early(side, segment));
         place.or_else(|| self.early.first().map(|_| 0))
-    }
-
-    /// What the streams counted that are still being read.
-    pub(crate) fn counts(&self) -> StreamCounts {
-        self.state.counts()
     }
 }
 

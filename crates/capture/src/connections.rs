@@ -44,7 +44,9 @@ impl Connections {
 
     /// Adds one that is not there.
     pub(crate) fn insert(&mut self, ends: Ends, connection: Connection, cx: &mut Context) {
-        self.unacknowledged.insert(ends, connection, cx);
+        let Self { acknowledged, unacknowledged } = self;
+        let share = if connection.is_acknowledged() { acknowledged } else { unacknowledged };
+        share.insert(ends, connection, cx);
     }
 
     pub(crate) fn remove(&mut self, ends: &Ends) -> Option<Connection> {
@@ -77,10 +79,6 @@ impl Connections {
                 share.bytes += connection.counted_bytes();
             }
         }
-    }
-
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Connection> {
-        self.acknowledged.table.values().chain(self.unacknowledged.table.values())
     }
 
     /// What is kept of all of them.
@@ -128,6 +126,9 @@ impl Share {
 
     fn forget(&mut self, mut evicted: Connection, cx: &mut Context) {
         self.bytes -= evicted.counted_bytes();
+        if evicted.suspend(cx) {
+            return;
+        }
         cx.counters.evicted_connections += u64::from(!evicted.is_over_already());
         evicted.end(NoResponse::Forgotten, cx);
     }

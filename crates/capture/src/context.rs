@@ -8,8 +8,10 @@ use model::{Nanos, Request, TlsTotals};
 use crate::arrivals::Arrivals;
 use crate::config::{Config, Limits};
 use crate::counters::Counters;
+use crate::idle::IdleConnections;
 use crate::reassembly::Pool;
 use crate::replicas::Replicas;
+use crate::streams::KafkaStreams;
 use crate::topics::Topics;
 
 pub(crate) struct Context {
@@ -20,6 +22,9 @@ pub(crate) struct Context {
     pub(crate) topics: Topics,
     pub(crate) arrivals: Arrivals,
     pub(crate) pool: Pool,
+    pub(crate) idle: IdleConnections,
+    /// Of the connection that became idle last: its buffers are for the one that goes on next.
+    pub(crate) spare_streams: Option<Box<KafkaStreams>>,
     pub(crate) replicas: Replicas,
     /// TLS since it was last asked about.
     pub(crate) tls: TlsTotals,
@@ -40,6 +45,8 @@ impl Context {
             topics: Topics::new(config.topics, limits.topic_bytes),
             arrivals: Arrivals::new(limits.produced_partitions),
             pool: Pool::new(limits.held_bytes_per_direction, limits.held_bytes),
+            idle: IdleConnections::new(limits.idle_bytes),
+            spare_streams: None,
             replicas: Replicas::default(),
             tls: TlsTotals::default(),
             finished: Vec::new(),

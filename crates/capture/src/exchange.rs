@@ -78,6 +78,12 @@ impl Exchange {
         }
     }
 
+    /// Goes on with another connection, as nothing waits.
+    pub(crate) fn restart(&mut self, client: SocketAddr, broker: SocketAddr) {
+        let pending = std::mem::take(&mut self.pending);
+        *self = Self { pending, ..Self::new(client, broker) };
+    }
+
     pub(crate) fn is_waiting(&self) -> bool {
         !self.pending.is_empty()
     }

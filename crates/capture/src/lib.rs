@@ -21,6 +21,7 @@ mod early;
 pub mod error;
 mod exchange;
 pub mod file;
+mod idle;
 pub mod link;
 #[cfg(feature = "live")]
 pub mod live;

@@ -110,6 +110,17 @@ impl Reassembly {
         self.next
     }
 
+    /// Whether the first byte is known and has not come.
+    pub(crate) fn is_at_start(&self) -> bool {
+        self.is_from_start && self.next == 0
+    }
+
+    /// The sequence number of the next byte, if nothing is known beyond it.
+    pub(crate) fn next_seq_if_idle(&self) -> Option<u32> {
+        let is_idle = self.fin.is_none() && self.acked <= self.next && self.early.first_start().is_none();
+        (self.is_synchronized && is_idle).then_some(self.next_seq)
+    }
+
     /// Whether everything up to the FIN was delivered.
     pub fn is_finished(&self) -> bool {
         self.fin.is_some_and(|fin| self.next >= fin)

@@ -10,13 +10,17 @@ use wire::stream::{
 };
 
 use crate::context::Context;
-use crate::counters::add_stream;
+use crate::counters::add_growth;
 use crate::exchange::{Exchange, Extent, NoResponse};
+use crate::idle::IdleConnection;
 use crate::link::Side;
 use crate::reassembly::{Chunk, Content, Stamp};
 
 /// More bytes than any frame has: told to a stream at its end, so that it hands over the frame it is in.
 const REST_OF_STREAM: u64 = 1 << 40;
+
+/// Of buffers that wait for another connection.
+const MAX_SPARE_BYTES: usize = 64 << 10;
 
 /// Both ends of a connection.
 pub(crate) type Ends = (SocketAddr, SocketAddr);
@@ -43,6 +47,25 @@ impl State {
         }
     }
 
+    /// Of a connection that was idle and goes on.
+    pub(crate) fn resumed(ends: Ends, idle: IdleConnection, cx: &mut Context) -> Self {
+        let streams = match cx.spare_streams.take() {
+            Some(mut spare) => {
+                spare.restart(ends, idle);
+                spare
+            }
+            None => Box::new(KafkaStreams::new(ends, idle.client)),
+        };
+        Self::Kafka(idle.client, streams)
+    }
+
+    /// Gives what the streams were read with to the next that goes on.
+    pub(crate) fn suspend(&mut self, cx: &mut Context) {
+        if let Self::Kafka(_, streams) = std::mem::replace(self, Self::Done) {
+            cx.spare_streams = Some(streams).filter(|streams| streams.kept_bytes() <= MAX_SPARE_BYTES);
+        }
+    }
+
     /// Whether nothing more will be decoded.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self, Self::Tls(_) | Self::Done)
@@ -51,6 +74,13 @@ impl State {
     /// The listener of a TLS connection.
     pub(crate) fn tls_listener(&self) -> Option<SocketAddr> {
         if let Self::Tls(listener) = self { Some(*listener) } else { None }
+    }
+
+    /// The client's side, if no frame is under way and none waits; a direction without a byte so far starts with one if it
+    /// `is_at_start`.
+    pub(crate) fn idle_client(&self, is_at_start: (bool, bool)) -> Option<Side> {
+        let Self::Kafka(client, streams) = self else { return None };
+        streams.are_idle(client.split(is_at_start)).then_some(*client)
     }
 
     /// Whether the broker is on `side` and no request that was wholly seen waits for its answer.
@@ -101,6 +131,7 @@ impl State {
                     let mut streams = KafkaStreams::new(ends, side);
                     (streams.requests, streams.has_data) = (Some(*stream), true);
                     streams.exchange.request(&frame, Extent::Whole, cx);
+                    streams.count(cx);
                     *self = Self::Kafka(side, Box::new(streams));
                     if let Some(rest) = rest {
                         self.on_data(side, rest, is_from_start, ends, cx);
@@ -136,7 +167,6 @@ impl State {
         let is_tls = protocol == Protocol::Tls;
         cx.counters.tls_connections += u64::from(is_tls);
         cx.counters.other_connections += u64::from(!is_tls);
-        add_stream(&mut cx.counters, self.counts());
         if let Self::Kafka(_, streams) = self {
             streams.exchange.give_up_all(NoResponse::ConnectionEnded, cx);
         }
@@ -167,15 +197,10 @@ impl State {
         } else {
             cx.counters.other_connections += u64::from(is_unrecognized);
         }
-        add_stream(&mut cx.counters, self.counts());
         if let Self::Kafka(_, streams) = self {
             streams.end(why, cx);
         }
         *self = Self::Done;
-    }
-
-    pub(crate) fn counts(&self) -> StreamCounts {
-        if let Self::Kafka(_, streams) = self { streams.counts() } else { StreamCounts::default() }
     }
 }
 
@@ -184,8 +209,9 @@ pub(crate) struct KafkaStreams {
     requests: Option<RequestStream<Stamp>>,
     responses: Option<ResponseStream<Stamp>>,
     exchange: Exchange,
-    /// Counts of streams that are no more.
+    /// Counts of streams that are no more, and what was counted of all.
     past: StreamCounts,
+    counted: StreamCounts,
     has_data: bool,
     /// What the decoders keep, as it was after the last bytes of each.
     kept_bytes: (usize, usize),
@@ -228,6 +254,7 @@ impl KafkaStreams {
             responses: None,
             exchange: Exchange::new(client, broker),
             past: StreamCounts::default(),
+            counted: StreamCounts::default(),
             has_data: false,
             kept_bytes: (0, 0),
         }
@@ -235,6 +262,22 @@ impl KafkaStreams {
 
     fn kept_bytes(&self) -> usize {
         self.kept_bytes.0 + self.kept_bytes.1 + self.exchange.kept_bytes()
+    }
+
+    /// Goes on with a connection that was idle, in the same buffers.
+    fn restart(&mut self, ends: Ends, idle: IdleConnection) {
+        let (asked, answered) = idle.client.split(idle.next);
+        self.requests.iter_mut().for_each(|stream| stream.restart(asked.into()));
+        self.responses.iter_mut().for_each(|stream| stream.restart(answered.into()));
+        let (client, broker) = idle.client.split(ends);
+        self.exchange.restart(client, broker);
+        (self.past, self.counted, self.has_data) = Default::default();
+    }
+
+    fn are_idle(&self, is_at_start: (bool, bool)) -> bool {
+        let requests = self.requests.as_ref().map_or(is_at_start.0, RequestStream::is_between_frames);
+        let responses = self.responses.as_ref().map_or(is_at_start.1, ResponseStream::is_between_frames);
+        requests && responses && !self.exchange.is_waiting()
     }
 
     fn release_buffers(&mut self) {
@@ -263,6 +306,7 @@ impl KafkaStreams {
             (used, found.is_some())
         });
         self.kept_bytes.0 = stream.kept_bytes();
+        self.count(cx);
     }
 
     fn on_broker_data(&mut self, chunk: Chunk<'_>, is_from_start: bool, cx: &mut Context) {
@@ -281,6 +325,7 @@ impl KafkaStreams {
             (used, found.is_some())
         });
         self.kept_bytes.1 = stream.kept_bytes();
+        self.count(cx);
     }
 
     /// Makes sure that responses are decoded. In the middle of a stream only an expected correlation id shows
@@ -305,14 +350,15 @@ impl KafkaStreams {
         if responses == Protocol::Tls { Protocol::Tls } else { requests }
     }
 
-    fn counts(&self) -> StreamCounts {
+    /// Counts what the streams have met since the last time.
+    fn count(&mut self, cx: &mut Context) {
         let mut counts = self.past;
         counts += self.requests.as_ref().map(RequestStream::counts).unwrap_or_default();
         counts += self.responses.as_ref().map(ResponseStream::counts).unwrap_or_default();
-        counts
+        add_growth(&mut cx.counters, std::mem::replace(&mut self.counted, counts), counts);
     }
 
-    /// No more bytes will come: every request gets its row. Call [`Self::counts`] before.
+    /// No more bytes will come: every request gets its row.
     fn end(&mut self, why: NoResponse, cx: &mut Context) {
         let Self { requests, responses, exchange, .. } = self;
         let at = Stamp::default();

@@ -97,10 +97,6 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         self.remove(&key)
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
-        self.slots.iter().map(|slot| &slot.value)
-    }
-
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.slots.iter_mut().map(|slot| &mut slot.value)
     }
@@ -155,7 +151,7 @@ mod tests {
         assert_eq!(table.insert(5, 50), Some(10));
         assert_eq!(table.insert(6, 60), Some(40));
         assert_eq!(table.insert(7, 70), Some(30));
-        let mut left: Vec<i32> = table.values().copied().collect();
+        let mut left: Vec<i32> = table.values_mut().map(|value| *value).collect();
         left.sort_unstable();
         assert_eq!(left, [50, 60, 70]);
     }

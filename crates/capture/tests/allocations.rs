@@ -2,7 +2,7 @@
 //! a request. Times are the bench's business.
 
 // clippy.toml allows these in test functions; a test crate is nothing else.
-#![allow(clippy::indexing_slicing)]
+#![allow(clippy::indexing_slicing, clippy::expect_used)]
 
 use std::ops::Range;
 
@@ -47,34 +47,47 @@ fn framed(body: &[u8]) -> Vec<u8> {
 }
 
 /// A batch of magic 2, of which nothing but its head is looked at.
-fn batch() -> Vec<u8> {
-    let mut bytes = vec![0; BATCH_BYTES];
-    bytes[8..12].copy_from_slice(&(BATCH_BYTES as u32 - 12).to_be_bytes());
+fn batch(size: usize) -> Vec<u8> {
+    let mut bytes = vec![0; size];
+    bytes[8..12].copy_from_slice(&(size as u32 - 12).to_be_bytes());
     bytes[16] = 2;
     bytes[57..61].copy_from_slice(&100u32.to_be_bytes());
     bytes
 }
 
+/// A topic, and how large the batch is that each of its two partitions is sent.
+#[derive(Clone, Copy)]
+struct Topic<'n> {
+    name: &'n [u8; 6],
+    batch_bytes: usize,
+}
+
+const ORDERS: Topic<'static> = Topic { name: b"orders", batch_bytes: BATCH_BYTES };
+
 /// Produce version 7 (ProduceRequest.json) to two partitions, and where the records are in it.
 #[allow(clippy::doc_markdown)]
-fn request(correlation_id: i32) -> (Vec<u8>, [Range<usize>; 2]) {
+fn request(correlation_id: i32, topic: Topic<'_>) -> (Vec<u8>, [Range<usize>; 2]) {
     let mut body = vec![0, 0, 0, 7];
     body.extend(correlation_id.to_be_bytes());
-    body.extend(b"\0\x08producer\xff\xff\xff\xff\0\0\x75\x30\0\0\0\x01\0\x06orders\0\0\0\x02");
+    body.extend(b"\0\x08producer\xff\xff\xff\xff\0\0\x75\x30\0\0\0\x01\0\x06");
+    body.extend(topic.name);
+    body.extend(b"\0\0\0\x02");
     let records = [0i32, 1].map(|partition| {
         body.extend(partition.to_be_bytes());
-        body.extend((BATCH_BYTES as u32).to_be_bytes());
+        body.extend((topic.batch_bytes as u32).to_be_bytes());
         // The frame's own length comes before.
         let start = body.len() + 4;
-        body.extend(batch());
-        start + HEAD_BYTES..start + BATCH_BYTES
+        body.extend(batch(topic.batch_bytes));
+        start + HEAD_BYTES..start + topic.batch_bytes
     });
     (framed(&body), records)
 }
 
-fn response(correlation_id: i32) -> Vec<u8> {
+fn response(correlation_id: i32, topic: Topic<'_>) -> Vec<u8> {
     let mut body = correlation_id.to_be_bytes().to_vec();
-    body.extend(b"\0\0\0\x01\0\x06orders\0\0\0\x02");
+    body.extend(b"\0\0\0\x01\0\x06");
+    body.extend(topic.name);
+    body.extend(b"\0\0\0\x02");
     for partition in [0i32, 1] {
         body.extend(partition.to_be_bytes());
         body.extend([0; 26]);
@@ -155,7 +168,7 @@ fn flood(config: Config) -> (u32, u32, Counters) {
     for number in 0..10_000 {
         forged(number, &fetch).into_iter().for_each(&mut tell);
         if number % 1_000 == 0 {
-            let sent = exchange(number as i32, &mut producer, &mut to_broker);
+            let sent = exchange(number as i32, ORDERS, &mut producer, &mut to_broker);
             for sent in sent {
                 tell(sent.bytes);
             }
@@ -182,9 +195,65 @@ fn forged_packets_take_bounded_memory_and_no_row_of_an_honest_client() {
     }
 }
 
+/// What a recorder with the ceiling that it has by default keeps of connections (`watch::Memory`).
+const RECORDER_BYTES: usize = 40 << 20;
+
+/// All connections are opened; then each is asked once and, for a tenth of them, once more, in turns, about a topic of two
+/// partitions.
+fn serve(connections: &mut [[End; 2]], topics: usize) -> Counters {
+    let limits = Limits::within(RECORDER_BYTES);
+    let config = Config { ports: vec![9_092], limits, both_directions: true, ..Config::default() };
+    let (mut analyzer, mut now, mut rows) = (Analyzer::new(config), 0, 0);
+    let mut take = |row: Box<model::Request>| {
+        assert!(row.end.is_some() && row.error.is_none(), "{row:?}");
+        rows += 1;
+    };
+    let mut tell = |bytes: &[u8]| {
+        now += 10_000;
+        let packet = Packet { time_ns: now, link: LinkType::RawIp, original_len: bytes.len() as u32, bytes };
+        analyzer.packet(&packet, &mut take);
+    };
+    for [client, broker] in &mut *connections {
+        for bytes in handshake(client, broker) {
+            tell(&bytes);
+        }
+    }
+    let more = connections.len() / 10;
+    for number in (0..connections.len()).chain(0..more) {
+        let name: [u8; 6] = format!("{:06}", number % topics).into_bytes().try_into().expect("six digits");
+        let topic = Topic { name: &name, batch_bytes: 70 };
+        let [client, broker] = &mut connections[number];
+        for TestSegment { bytes, .. } in exchange(number as i32, topic, client, broker) {
+            tell(&bytes);
+        }
+    }
+    analyzer.finish(&mut take);
+    assert_eq!(rows, connections.len() + more);
+    analyzer.counters()
+}
+
+#[test]
+fn a_hundred_thousand_connections_of_ten_thousand_topics_take_bounded_memory_and_are_followed() {
+    for (count, topics) in [(10, 10), (100_000, 10_000)] {
+        let connection = |number: u32| {
+            let [_, high, middle, low] = number.to_be_bytes();
+            let client = End { address: [10, high, middle, low], port: 41_000, next: number };
+            [client, End { address: [10, 200, 0, 1], port: 9_092, next: 7 * number }]
+        };
+        let (mut connections, mut counters) =
+            ((0..count).map(connection).collect::<Vec<_>>(), Counters::default());
+        let allocated = allocation_counter::measure(|| counters = serve(&mut connections, topics));
+        let Counters { connections, evicted_connections: evicted, .. } = counters;
+        eprintln!("{count} connections: {} bytes at most, {evicted} forgotten", allocated.bytes_max);
+        assert!(allocated.bytes_max < RECORDER_BYTES as u64, "{} bytes", allocated.bytes_max);
+        assert!(evicted <= u64::from(count) / 200, "{evicted} of {count} connections were forgotten");
+        assert!(connections <= u64::from(count) + evicted, "{connections} of {count}");
+    }
+}
+
 /// All packets of one request and its answer, every fourth one acknowledged.
-fn exchange(correlation_id: i32, client: &mut End, broker: &mut End) -> Vec<TestSegment> {
-    let (bytes, records) = request(correlation_id);
+fn exchange(correlation_id: i32, topic: Topic<'_>, client: &mut End, broker: &mut End) -> Vec<TestSegment> {
+    let (bytes, records) = request(correlation_id, topic);
     let mut sent = Vec::new();
     for (number, payload) in bytes.chunks(SEGMENT_BYTES).enumerate() {
         let (from, to) = (number * SEGMENT_BYTES, number * SEGMENT_BYTES + payload.len());
@@ -195,7 +264,10 @@ fn exchange(correlation_id: i32, client: &mut End, broker: &mut End) -> Vec<Test
             sent.push(TestSegment { bytes: packet(broker, client, &[]), is_bulk: true });
         }
     }
-    sent.push(TestSegment { bytes: packet(broker, client, &response(correlation_id)), is_bulk: false });
+    sent.push(TestSegment {
+        bytes: packet(broker, client, &response(correlation_id, topic)),
+        is_bulk: false,
+    });
     sent.push(TestSegment { bytes: packet(client, broker, &[]), is_bulk: true });
     sent
 }
@@ -208,7 +280,7 @@ fn a_packet_of_records_allocates_nothing_and_a_request_a_bounded_number_of_times
     let (mut now, mut rows) = (0, 0);
     let (mut packets, mut bulk_packets, mut bulk, mut all) = (0, 0, 0, 0);
     for correlation_id in 0..WARM_UP + MEASURED {
-        for sent in exchange(correlation_id, &mut client, &mut broker) {
+        for sent in exchange(correlation_id, ORDERS, &mut client, &mut broker) {
             now += 10_000;
             let original_len = sent.bytes.len() as u32;
             let packet = Packet { time_ns: now, link: LinkType::RawIp, original_len, bytes: &sent.bytes };

@@ -49,7 +49,8 @@ pub struct CaptureCounters {
     /// Connections of which the capture has one side only: requests without answers, or answers, which alone
     /// say nothing.
     pub one_sided_connections: u64,
-    /// Connections forgotten because there were too many, or because they took too much memory.
+    /// Connections forgotten because there were too many, or because they took too much memory; an idle one whose next request
+    /// is recognised is none.
     pub evicted_connections: u64,
     /// Requests that have no row: one packet completed too many, or no side acknowledged what the other sent, live.
     pub dropped_requests: u64,

@@ -493,6 +493,25 @@ fn too_many_connections_forget_the_quietest() {
     assert_eq!(finish(&mut analyzer).len(), 2);
 }
 
+#[test]
+fn idle_connections_beyond_the_limit_go_on_where_they_were() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
+    let talk = |port| Conversation::new(&format!("10.0.0.7:{port}"), "10.0.0.1:9092");
+    let mut talks: Vec<_> = (1..=5).map(talk).collect();
+    let mut rows: Vec<_> = talks.iter_mut().flat_map(|talk| talk.open(0).tell(&mut analyzer)).collect();
+    for id in 1..=3 {
+        for talk in &mut talks {
+            talk.ask(100, &kafka::small_request(id)).answer(110, &kafka::response(id, b"answer"));
+            rows.extend(talk.tell(&mut analyzer));
+        }
+    }
+    let in_turn = (1..=3).flat_map(|id| [(id, Some(10), Some(0)); 5]);
+    assert_eq!(rows.iter().map(timing).collect::<Vec<_>>(), in_turn.collect::<Vec<_>>());
+    let counters = analyzer.counters();
+    assert_eq!((counters.connections, counters.evicted_connections, counters.skipped_bytes), (5, 0, 0));
+}
+
 /// A conversation of many requests, as the two streams.
 fn streams(requests: i32) -> (Vec<u8>, Vec<u8>) {
     let (mut asked, mut answered) = (Vec::new(), Vec::new());

@@ -249,6 +249,14 @@ impl<T: Copy> Framing<T> {
         }
     }
 
+    /// Begins again with a frame's first byte at this offset, in the same buffers.
+    pub(super) fn restart(&mut self, offset: u64) {
+        self.drop_carry();
+        let (carry, stamps) = (std::mem::take(&mut self.carry), std::mem::take(&mut self.stamps));
+        *self = Self { carry, stamps, ..Self::new(Start::Boundary) };
+        self.begin_at(offset);
+    }
+
     /// Gives the first byte this offset.
     pub(super) fn begin_at(&mut self, offset: u64) {
         self.first = offset;
@@ -267,6 +275,11 @@ impl<T: Copy> Framing<T> {
     /// What it holds of the stream, in bytes of memory.
     pub(super) fn kept_bytes(&self) -> usize {
         self.carry.capacity() + self.stamps.capacity() * size_of::<T>()
+    }
+
+    /// Whether it is in step, and nothing of the next frame has come.
+    pub(super) fn is_between_frames(&self) -> bool {
+        self.state == State::Head && self.in_step() && self.carry.is_empty() && !self.expects_tokens
     }
 
     /// Gives back buffers where no frame has begun that is to be returned; whether that is so.

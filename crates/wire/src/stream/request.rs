@@ -54,6 +54,11 @@ impl<T: Copy> RequestStream<T> {
         self
     }
 
+    /// Goes on with another stream, of which a frame's first byte at this offset comes next, in the buffers that it has.
+    pub fn restart(&mut self, offset: u64) {
+        self.framing.restart(offset);
+    }
+
     /// Takes in the next bytes of the stream, as far as the end of a frame, and returns how many it took and
     /// the frame if one ended. Call again with the rest. At least one byte is taken, or a frame is returned.
     pub fn advance(&mut self, bytes: &[u8], at: T) -> (usize, Option<&RequestFrame<T>>) {
@@ -80,6 +85,11 @@ impl<T: Copy> RequestStream<T> {
         if self.framing.release_buffers() {
             self.decoder.release();
         }
+    }
+
+    /// Whether a frame starts at the next byte for certain: a new decoder would go on from there.
+    pub fn is_between_frames(&self) -> bool {
+        self.framing.is_between_frames()
     }
 
     /// What happened so far.

@@ -51,6 +51,11 @@ impl<T: Copy> ResponseStream<T> {
         self
     }
 
+    /// As [`super::RequestStream::restart`].
+    pub fn restart(&mut self, offset: u64) {
+        self.framing.restart(offset);
+    }
+
     /// As [`super::RequestStream::advance`]. `pending` says what was asked under a correlation id, without
     /// forgetting it: it may be asked about ids that were never used, and more than once.
     pub fn advance(
@@ -81,6 +86,11 @@ impl<T: Copy> ResponseStream<T> {
         if self.framing.release_buffers() {
             self.decoder.release();
         }
+    }
+
+    /// As [`super::RequestStream::is_between_frames`].
+    pub fn is_between_frames(&self) -> bool {
+        self.framing.is_between_frames()
     }
 
     /// What happened so far.
