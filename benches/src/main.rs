@@ -1,5 +1,5 @@
 //! `make bench`: how fast `brokerscope requests` reads a capture beside `tcpdump` and `tshark`, and in how
-//! much memory; what `requests live:` takes of a processor; how fast `segment` is beside Kafka's own
+//! much memory; what `requests live:` takes of a processor; what a recorder takes for a request of a broker with many connections; how fast `segment` is beside Kafka's own
 //! `DumpLogSegments`; how long `explain` takes for ten million requests, and how far behind
 //! a live broker it is; what `export` takes; what a page of ten minutes takes to make and to open, and what a comparison of ten million requests; which of
 //! nine brokers is the odd one; how long `advise` takes beside a broker of 2,000 partitions; what watching costs a broker; what seeing its
@@ -9,6 +9,7 @@
 
 mod advise;
 mod compare;
+mod connections;
 mod contest;
 mod explain;
 mod export;
@@ -43,10 +44,11 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 18] = [
+const PARTS: [&str; 19] = [
     "files",
     "memory",
     "live",
+    "connections",
     "segment",
     "explain",
     "live-verdicts",
@@ -127,6 +129,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "files" => contest::hold(brokerscope, &Capture::make(directory, 1)?),
         "memory" => memory::compare(brokerscope, directory),
         "live" => live::hold(brokerscope, directory),
+        "connections" => connections::hold(directory),
         "explain" => explain::hold(brokerscope, directory),
         "export" => export::hold(brokerscope, directory),
         "live-verdicts" => live_verdicts::hold(brokerscope, directory),

@@ -17,6 +17,13 @@ pub(crate) struct End {
     pub(crate) next: u32,
 }
 
+impl PacketWriter<Vec<u8>> {
+    /// What was written since the last time.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+}
+
 /// A capture being written.
 pub(crate) struct PacketWriter<W> {
     out: W,
