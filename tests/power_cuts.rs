@@ -1,5 +1,5 @@
-//! Recordings after power cuts: a device keeps each write, and any first writes of these are what a cut may leave. From each of a
-//! thousand such states, with old parts being removed, the recording opens, and lacks no more than was written lately.
+//! Recordings after power cuts: a device keeps each write, and any first blocks of these are what a cut may leave, a part of a write too.
+//! From each of a thousand such states, with old parts being removed, the recording opens, and lacks no more than was written lately.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -30,6 +30,8 @@ const SIZE_BYTES: u64 = 512 << 20;
 const RECORDED: Duration = Duration::from_secs(40);
 const ROWS_A_SECOND: usize = 5_000;
 const CUTS: usize = 1_000;
+/// What a device writes whole or not at all.
+const BLOCK_BYTES: usize = 4_096;
 /// When the kernel writes back what nobody syncs, in place of its 30 s and 5 s.
 const SETTINGS: [(&str, &str); 2] = [("dirty_expire_centisecs", "100"), ("dirty_writeback_centisecs", "50")];
 /// Older rows are on the device: half a second until they are in the file, both settings, and what a busy machine adds.
@@ -64,11 +66,11 @@ fn every_power_cut_leaves_a_recording_without_its_last_seconds() {
             }
             Err(error) => {
                 unopened += 1;
-                assert_eq!(promised, None, "after {} writes: {error}", index + 1);
+                assert_eq!(promised, None, "after {} blocks: {error}", index + 1);
             }
         }
     }
-    println!("{writes} writes; {opened} cuts left a recording, {unopened} were before there was one");
+    println!("{writes} blocks; {opened} cuts left a recording, {unopened} were before there was one");
     assert!(opened > 10 * unopened && opened > CUTS / 2);
 }
 
@@ -76,17 +78,17 @@ fn every_power_cut_leaves_a_recording_without_its_last_seconds() {
 fn assert_promise(rows: &BTreeSet<i32>, promised: Option<i32>, writes: usize) {
     let Some(promised) = promised else { return };
     let (Some(&first), Some(&last)) = (rows.first(), rows.last()) else {
-        panic!("after {writes} writes there are no rows, of {promised}");
+        panic!("after {writes} blocks there are no rows, of {promised}");
     };
-    assert!(last >= promised, "after {writes} writes rows end at {last}, not at {promised}");
+    assert!(last >= promised, "after {writes} blocks rows end at {last}, not at {promised}");
     assert_eq!(
         rows.len() as i32,
         last - first + 1,
-        "after {writes} writes rows {first} to {last} have a gap"
+        "after {writes} blocks rows {first} to {last} have a gap"
     );
     assert!(
         first == 0 || rows.len() as i32 >= MIN_ROWS,
-        "after {writes} writes only rows {first} to {last} are left"
+        "after {writes} blocks only rows {first} to {last} are left"
     );
 }
 
@@ -165,12 +167,26 @@ struct DeviceWrite {
     bytes: Vec<u8>,
 }
 
-/// All of them, in their order.
-struct Writes(BufReader<File>);
+/// All of them, in their order, block by block: some hundred writes are many more states than that.
+struct Writes {
+    log: BufReader<File>,
+    /// What is left of the last write.
+    rest: Option<DeviceWrite>,
+}
 
 impl Writes {
     fn open(log: &Path) -> Self {
-        Self(BufReader::new(File::open(log).unwrap()))
+        Self { log: BufReader::new(File::open(log).unwrap()), rest: None }
+    }
+
+    fn read(&mut self) -> Option<DeviceWrite> {
+        let mut head = [0; 24];
+        self.log.read_exact(&mut head).ok()?;
+        let [at_ns, offset, length] =
+            [0, 8, 16].map(|at| u64::from_le_bytes(head[at..at + 8].try_into().unwrap()));
+        let mut bytes = vec![0; length as usize];
+        self.log.read_exact(&mut bytes).ok()?;
+        Some(DeviceWrite { at_ns, offset, bytes })
     }
 }
 
@@ -178,13 +194,13 @@ impl Iterator for Writes {
     type Item = DeviceWrite;
 
     fn next(&mut self) -> Option<DeviceWrite> {
-        let mut head = [0; 24];
-        self.0.read_exact(&mut head).ok()?;
-        let [at_ns, offset, length] =
-            [0, 8, 16].map(|at| u64::from_le_bytes(head[at..at + 8].try_into().unwrap()));
-        let mut bytes = vec![0; length as usize];
-        self.0.read_exact(&mut bytes).ok()?;
-        Some(DeviceWrite { at_ns, offset, bytes })
+        let mut write = self.rest.take().or_else(|| self.read())?;
+        if write.bytes.len() > BLOCK_BYTES {
+            let bytes = write.bytes.split_off(BLOCK_BYTES);
+            let offset = write.offset + BLOCK_BYTES as u64;
+            self.rest = Some(DeviceWrite { at_ns: write.at_ns, offset, bytes });
+        }
+        Some(write)
     }
 }
 
