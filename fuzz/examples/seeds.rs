@@ -9,8 +9,12 @@
 mod captures;
 #[path = "seeds/dumps.rs"]
 mod dumps;
+#[path = "seeds/http.rs"]
+mod http;
 #[path = "../../crates/wire/tests/fixtures/kafka.rs"]
 mod kafka;
+#[path = "seeds/log_dirs.rs"]
+mod log_dirs;
 #[path = "seeds/logs.rs"]
 mod logs;
 #[path = "../../crates/jvm/tests/jfr/writer.rs"]
@@ -19,6 +23,8 @@ mod recordings;
 mod records;
 #[path = "seeds/settings.rs"]
 mod settings;
+#[path = "seeds/symbols.rs"]
+mod symbols;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,12 +36,17 @@ fn main() {
     write(&folder, "frame", &frames());
     write(&folder, "produce", &produce());
     write(&folder, "fetch", &fetch());
+    write(&folder, "attach", &attach());
     write(&folder, "batch", &records::seeds());
     write(&folder, "dump", &dumps::seeds());
+    write(&folder, "http", &http::seeds());
     write(&folder, "log", &logs::seeds());
     write(&folder, "reassembly", &reassembly());
+    write(&folder, "segment", &log_dirs::seeds());
     write(&folder, "settings", &settings::seeds());
+    write(&folder, "symbols", &symbols::seeds());
     write(&folder, "jfr", &recordings());
+    write(&folder, "tail", &tails());
     write(&folder, "pcap", &captures::pcap());
     write(&folder, "pcapng", &captures::pcapng());
     write(&folder, "analyzer", &captures::conversations(&requests(), &responses()));
@@ -109,6 +120,23 @@ fn frames() -> Vec<Vec<u8>> {
 fn recordings() -> Vec<Vec<u8>> {
     let chunk = recordings::recording();
     vec![[&chunk[..], &chunk].concat(), chunk]
+}
+
+/// A chunk whose header says how far it is written, and one that says all at once that it is whole.
+fn tails() -> Vec<Vec<u8>> {
+    [0, 3].map(|mode| [&[mode], &recordings::recording()[..]].concat()).into()
+}
+
+/// What JVMs say to `getversion`, `VM.version` and what they do not know.
+fn attach() -> Vec<Vec<u8>> {
+    let answers: [&[u8]; 5] = [
+        b"0\n2 streaming",
+        b"-1\nOperation getversion not recognized!\n",
+        b"0\nOpenJDK 64-Bit Server VM version 25.0.3+9-LTS\nJDK 25.0.3\n",
+        b"100\n\n  java.lang.IllegalArgumentException: Unknown\x1b[31m diagnostic command\n",
+        b"0\n\xc3\xa9\xff text",
+    ];
+    answers.iter().map(|answer| [&[0, 24], *answer].concat()).collect()
 }
 
 fn produce() -> Vec<Vec<u8>> {

@@ -17,7 +17,7 @@ pub const TARGET: Target = Target { name: "dump", check, spare_bytes: 2 << 20 };
 fn check(data: &[u8]) {
     let Some((&cuts, text)) = data.split_first() else { return };
     dumps(text, cuts);
-    pauses(text);
+    pauses(text, cuts);
 }
 
 /// However it arrives, the same is read of it; every wait is of a thread of its dump, and is counted once.
@@ -43,12 +43,15 @@ fn read(text: Trickle) -> Option<Vec<Dump>> {
     Dumps::new(BufReader::new(text), Zone::utc()).collect::<Result<_, _>>().ok()
 }
 
-/// A pause ends no earlier than it begins, and reaching it takes no longer than it.
-fn pauses(text: &[u8]) {
-    let Ok(pauses) = GcLog::new(text, Some(Nanos::ZERO)).collect::<Result<Vec<JvmPause>, _>>() else {
-        return;
+/// However it arrives, the same pauses are read of it; one ends no earlier than it begins, and reaching it takes no longer.
+fn pauses(text: &[u8], cuts: u8) {
+    let read = |cuts| {
+        let log = BufReader::new(Trickle::new(text, Cuts::new(cuts)));
+        GcLog::new(log, Some(Nanos::ZERO)).collect::<Result<Vec<JvmPause>, _>>().ok()
     };
-    for pause in pauses {
+    let whole = read(0);
+    assert_eq!(whole, read(cuts));
+    for pause in whole.into_iter().flatten() {
         assert!(pause.start <= pause.end);
         assert!(pause.time_to_safepoint.is_none_or(|reach| reach >= Nanos::ZERO && reach <= pause.length()));
     }

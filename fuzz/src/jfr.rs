@@ -28,21 +28,26 @@ fn told(data: &[u8]) -> usize {
     let mut recording = Recording::of(1);
     let _ = recording.read(data, &mut |observed| {
         told += 1;
-        match observed {
-            JfrEvent::LockWait(wait) => {
-                assert!(wait.start <= wait.end, "a wait that ends before it begins");
-                assert!(wait.stack.len() <= MAX_STACK_BYTES, "a stack of {} bytes", wait.stack.len());
-                assert!(!wait.thread.contains(char::is_control), "control characters in a name");
-            }
-            JfrEvent::Pause(pause) => assert!(pause.start <= pause.end, "a stop that ends before it begins"),
-            JfrEvent::HandlerCall(call) => {
-                assert!(call.start <= call.end, "a call that ends before it begins");
-                assert!(!call.thread.contains(char::is_control), "control characters in a name");
-            }
-        }
+        check_event(&observed);
     });
     let summary = recording.summary();
     assert!(summary.bytes <= data.len() as u64 || summary.chunks == 0, "more bytes than there are");
     assert_eq!(summary.damaged == 0, summary.first_damage.is_none());
     told
+}
+
+/// What a recording tells is in order, and bounded.
+pub(crate) fn check_event(observed: &JfrEvent) {
+    match observed {
+        JfrEvent::LockWait(wait) => {
+            assert!(wait.start <= wait.end, "a wait that ends before it begins");
+            assert!(wait.stack.len() <= MAX_STACK_BYTES, "a stack of {} bytes", wait.stack.len());
+            assert!(!wait.thread.contains(char::is_control), "control characters in a name");
+        }
+        JfrEvent::Pause(pause) => assert!(pause.start <= pause.end, "a stop that ends before it begins"),
+        JfrEvent::HandlerCall(call) => {
+            assert!(call.start <= call.end, "a call that ends before it begins");
+            assert!(!call.thread.contains(char::is_control), "control characters in a name");
+        }
+    }
 }

@@ -9,12 +9,15 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::missing_panics_doc)]
 
 pub mod analyzer;
+pub mod attach;
 pub mod batch;
 mod bodies;
 mod chunks;
 pub mod dump;
 pub mod fetch;
+mod files;
 pub mod frame;
+pub mod http;
 pub mod jfr;
 pub mod log;
 mod packets;
@@ -22,7 +25,10 @@ pub mod pcap;
 pub mod pcapng;
 pub mod produce;
 pub mod reassembly;
+pub mod segment;
 pub mod settings;
+pub mod symbols;
+pub mod tail;
 mod target;
 
 pub use target::{TARGETS, Target};

@@ -1,14 +1,15 @@
-//! A broker's log as text, and a user's patterns.
+//! A broker's log as text, packed or not, and a user's patterns; the same log as one of requests.
 //!
 //! Input: a byte for the cuts, one that says how many bytes are patterns, those, then the log.
 
 use std::convert::Infallible;
 
-use broker::server_log::{Counts, LogItem, LogScanner, Patterns, Zone};
+use broker::RequestLog;
+use broker::server_log::{Counts, LogItem, LogScanner, Patterns, ReadError, Zone, read};
 use model::{LogEntry, Nanos};
 
-use crate::Target;
 use crate::chunks::Cuts;
+use crate::{Target, files};
 
 /// The target. What one compiled expression may take is the spare part.
 pub const TARGET: Target = Target { name: "log", check, spare_bytes: 16 << 20 };
@@ -24,10 +25,34 @@ fn check(data: &[u8]) {
     assert_eq!(counts.bytes, log.len() as u64);
     // A pattern's and the known one's.
     assert!(whole.len() as u64 <= 2 * counts.lines);
+    unpacked(log);
+    requests(log);
     for entry in whole {
         assert!(entry.length.is_none_or(|length| length >= Nanos::ZERO), "{entry:?}");
         assert!(entry.text.len() <= 1_000, "{} bytes of text", entry.text.len());
     }
+}
+
+/// A log that is not packed comes out as it is.
+fn unpacked(log: &[u8]) {
+    let is_packed = matches!(log, [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..]);
+    let mut end = 0;
+    let read = read(log, |block| {
+        assert!(is_packed || log[end..].starts_with(block), "other bytes from {end} on");
+        end += block.len();
+        Ok::<_, ReadError>(())
+    });
+    assert!(is_packed || read.is_err() || end == log.len(), "{end} of {} bytes", log.len());
+}
+
+/// A line is one request, or one that is left out, or none.
+fn requests(log: &[u8]) {
+    let directory = files::directory();
+    let mut requests = RequestLog::default();
+    let read = requests.read(&files::write(&directory, "kafka-request.log", log));
+    let lines = log.split(|byte| *byte == b'\n').count();
+    assert!(log.starts_with(&[0x1f, 0x8b]) || read.is_ok(), "a text is read to its end");
+    assert!(log.starts_with(&[0x1f, 0x8b]) || requests.len() + requests.left_out() as usize <= lines);
 }
 
 fn told(pieces: &[&[u8]], patterns: &Patterns) -> (Vec<LogEntry>, Counts) {

@@ -1,14 +1,15 @@
-//! A broker's settings: its file, and what it answers when it is asked for those in force.
+//! A broker's settings: its file, its command line, and what it answers when it is asked for those in force.
 //!
-//! Input: a byte that chooses, 0 the file and others the answer; then that.
+//! Input: a byte that chooses, 0 the file, 1 the answer, others the command line of a process; then that.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use broker::properties;
+use broker::{Broker, Processes, properties};
+use watch::admin;
 use wire::describe_configs::DescribeConfigsResponse;
 
-use crate::Target;
+use crate::{Target, files};
 
 /// The target.
 pub const TARGET: Target = Target { name: "settings", check, spare_bytes: 64 << 10 };
@@ -19,7 +20,8 @@ const MIN_CONFIG_BYTES: usize = 2 + 2 + 3 + 4;
 fn check(data: &[u8]) {
     match data.split_first() {
         Some((0, file)) => check_file(file),
-        Some((_, answer)) => check_answer(answer),
+        Some((1, answer)) => check_answer(answer),
+        Some((_, command_line)) => check_command_line(command_line),
         None => {}
     }
 }
@@ -51,8 +53,17 @@ fn written(properties: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// There are no more settings than bytes for them, and an answer that is cut is none.
+/// No more settings are taken than there are bytes for, an answer that is cut is none, and why there are none is one line.
 fn check_answer(body: &[u8]) {
+    match admin::understand("PLAINTEXT://:9092", &[&[0, 0, 0, 1], body].concat()) {
+        Ok(config) => {
+            let settings = config.dynamic.iter().chain(&config.from_file);
+            let bytes: usize = settings.map(|(name, value)| name.len() + value.len()).sum();
+            let defaults: usize = config.defaults.iter().map(String::len).sum();
+            assert!(bytes + defaults <= body.len(), "{config:?}");
+        }
+        Err(error) => assert!(!error.to_string().contains(char::is_control), "{error:?}"),
+    }
     let Ok(answer) = DescribeConfigsResponse::parse(body) else { return };
     let (mut count, mut bytes) = (0, 0);
     for config in answer.configs() {
@@ -63,4 +74,11 @@ fn check_answer(body: &[u8]) {
     for end in [0, body.len() / 2, body.len() - 1] {
         assert!(DescribeConfigsResponse::parse(&body[..end]).is_err(), "the first {end} bytes");
     }
+}
+
+/// A process that shows no more than its command line is no broker.
+fn check_command_line(bytes: &[u8]) {
+    let proc = files::directory();
+    files::write(&proc, "7/cmdline", bytes);
+    assert!(Broker::of(&Processes::at(proc.path()), 7).is_err());
 }

@@ -2,25 +2,33 @@
 
 use peak_alloc::PeakAlloc;
 
-use crate::{analyzer, batch, dump, fetch, frame, jfr, log, pcap, pcapng, produce, reassembly, settings};
+use crate::{
+    analyzer, attach, batch, dump, fetch, frame, http, jfr, log, pcap, pcapng, produce, reassembly, segment,
+    settings, symbols, tail,
+};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 17] = [
     analyzer::TARGET,
+    attach::TARGET,
     batch::TARGET,
     dump::TARGET,
     fetch::TARGET,
     frame::TARGET,
+    http::TARGET,
     jfr::TARGET,
     log::TARGET,
     pcap::TARGET,
     pcapng::TARGET,
     produce::TARGET,
     reassembly::TARGET,
+    segment::TARGET,
     settings::TARGET,
+    symbols::TARGET,
+    tail::TARGET,
 ];
 
 /// One set of checks.

@@ -72,7 +72,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("e2e", &["lab"]),
     ("bench", &["capture", "lab", "model", "probes", "recording"]),
-    ("fuzz", &["broker", "capture", "jvm", "model", "wire"]),
+    ("fuzz", &["broker", "capture", "export", "jvm", "model", "probes", "watch", "wire"]),
 ];
 
 fn metadata(arguments: &[&str]) -> serde_json::Value {

@@ -21,6 +21,8 @@
 pub mod catalog;
 mod exporter;
 mod format;
+#[doc(hidden)]
+pub mod fuzzing;
 mod histogram;
 mod label;
 mod metrics;

@@ -7,7 +7,7 @@
 //! or refused is counted. It does not reach verdicts, and speaks neither TLS nor gRPC: a collector beside it does.
 
 mod endpoint;
-mod post;
+pub(crate) mod post;
 mod sender;
 mod span;
 mod traces;

@@ -7,6 +7,8 @@
 //!
 //! Anybody may make a socket of that name in a temporary directory. It must be the JVM's user's and closed to others, as for the
 //! JDK's own client (`checkPermissions`, VirtualMachineImpl.c), and who listens must be the process.
+//!
+//! Fuzzed by: attach.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -55,10 +57,10 @@ pub struct Client {
 
 /// A JVM's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Answer {
+pub(crate) struct Answer {
     /// 0 where it did what was asked.
-    status: i32,
-    text: String,
+    pub(crate) status: i32,
+    pub(crate) text: String,
 }
 
 impl Client {
@@ -235,7 +237,7 @@ fn request(command: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
 }
 
 /// Sends a request and reads the answer, within its bounds of space and of time since `begun`; none that can be understood.
-fn exchange(
+pub(crate) fn exchange(
     mut stream: UnixStream,
     request: &[u8],
     bounds: Bounds,

@@ -10,6 +10,8 @@ pub mod attach;
 pub mod dump;
 mod error;
 pub mod flight;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gc_log;
 pub mod jfr;
 mod lines;

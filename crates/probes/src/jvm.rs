@@ -8,7 +8,7 @@
 mod decode;
 mod facts;
 mod hotspot;
-mod library;
+pub(crate) mod library;
 mod plan;
 mod session;
 

@@ -9,6 +9,8 @@
 //! what a JVM's own probes tell, and [`always_on`], what can be watched for months.
 //!
 //! It does not know Kafka: it reports files and bytes, not topics and batches.
+//!
+//! Not fuzzed: most bytes come from the kernel and from programs of this crate in it.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -18,6 +20,8 @@ mod decode;
 pub mod error;
 pub mod event;
 pub mod facts;
+#[doc(hidden)]
+pub mod fuzzing;
 mod intern;
 pub mod jvm;
 mod kallsyms;

@@ -1,12 +1,12 @@
 //! Names for a process's own code: functions of programs and libraries by their symbol tables, compiled Java
 //! by the list that the JVM writes when asked. What has no name is called by what it lies in. Changes nothing
-//! in the process.
+//! in the process. Fuzzed by: symbols.
 
 #![allow(clippy::disallowed_methods, reason = "/proc")]
 
 pub(crate) mod elf;
 pub(crate) mod mappings;
-mod perf_map;
+pub(crate) mod perf_map;
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,5 +1,5 @@
 //! What a running broker says its settings are: one `DescribeConfigs` request to its plaintext listener. Reads only, and is bounded in
-//! time and bytes. Speaks neither TLS nor SASL, and changes nothing.
+//! time and bytes. Speaks neither TLS nor SASL, and changes nothing. Fuzzed by: settings.
 
 use std::collections::BTreeMap;
 use std::fs;

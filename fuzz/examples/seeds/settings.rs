@@ -1,4 +1,4 @@
-//! Files of properties, and an answer to `DescribeConfigs`. Does not read them.
+//! Files of properties, an answer to `DescribeConfigs`, a refusal of one, and a command line. Does not read them.
 
 const FILES: [&str; 4] = [
     "# a broker\nnode.id=1\nprocess.roles = broker,controller\nlog.dirs:/var/a,\\\n    /var/b\nlisteners PLAINTEXT://:9092\n",
@@ -7,10 +7,17 @@ const FILES: [&str; 4] = [
     "a=b\\\\\\\n\nc=d\\",
 ];
 
+/// Version 1: no time throttled, one resource, an error with a reason, of broker 1, without settings.
+const REFUSAL: &[u8] = b"\0\0\0\0\0\0\0\x01\0\x1f\0\x0bnot allowed\x04\0\x011\0\0\0\0";
+const COMMAND_LINE: &[u8] =
+    b"/usr/bin/java\0-Xmx1g\0kafka.Kafka\0config/server.properties\0--override\0node.id=1\0--override=a = b\0";
+
 /// Inputs of the target `settings`.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let files = FILES.iter().map(|file| [&[0], file.as_bytes()].concat());
-    files.chain([[&[1], &answer()[..]].concat()]).collect()
+    files
+        .chain([[&[1], &answer()[..]].concat(), [&[1], REFUSAL].concat(), [&[2], COMMAND_LINE].concat()])
+        .collect()
 }
 
 /// Version 1: a static setting, a secret, a default with a synonym.

@@ -1,4 +1,5 @@
 //! One request to a collector and what it answers, over one connection. Bounded in time and bytes against any collector. Does not try again.
+//! Fuzzed by: http.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -14,7 +15,7 @@ const MAX_HEADERS: usize = 64;
 
 /// What a collector said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// It took the batch, but for so many spans.
     Taken { rejected_spans: u64 },
     /// It asks to try again, after so long where it says that (OTLP specification, "Retryable Response Codes").
@@ -78,7 +79,7 @@ fn read(connection: &TcpStream, end: Instant) -> io::Result<Vec<u8>> {
 }
 
 /// Whether no more has to be waited for.
-fn is_whole(answer: &[u8]) -> bool {
+pub(crate) fn is_whole(answer: &[u8]) -> bool {
     parse(answer).is_some_and(|parsed| parsed.length.is_some_and(|length| parsed.body.len() >= length))
 }
 
@@ -107,7 +108,7 @@ fn parse(answer: &[u8]) -> Option<Response<'_>> {
     })
 }
 
-fn understand(answer: &[u8]) -> io::Result<Answer> {
+pub(crate) fn understand(answer: &[u8]) -> io::Result<Answer> {
     let parsed =
         parse(answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "its answer is not HTTP"))?;
     Ok(match parsed.status {

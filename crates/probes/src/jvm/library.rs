@@ -1,5 +1,5 @@
 //! A process's `libjvm.so`: where this process reaches it, which probes it has, where its exported variables are. Does not
-//! read the process's memory.
+//! read the process's memory. Fuzzed by: symbols.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -35,9 +35,18 @@ impl Library {
         let path = reached(&process, mapping);
         let unreadable = |error: String| format!("{} cannot be read: {error}", path.display());
         let bytes = elf::read(&path).map_err(|error| unreadable(error.to_string()))?;
-        let file = object::File::parse(&*bytes).map_err(|error| unreadable(error.to_string()))?;
-        Ok(Self { probes: probes(&file), exported: exported(&file, mapping), path })
+        let (probes, exported) = parse(&bytes, mapping).map_err(|error| unreadable(error.to_string()))?;
+        Ok(Self { path, probes, exported })
     }
+}
+
+/// The probes and exported variables of a library that is mapped so.
+pub(crate) fn parse(
+    bytes: &[u8],
+    mapping: &Mapping,
+) -> object::Result<(BTreeSet<String>, HashMap<String, u64>)> {
+    let file = object::File::parse(bytes)?;
+    Ok((probes(&file), exported(&file, mapping)))
 }
 
 /// By the process's own root; where the file has been replaced since, by the mapping itself.

@@ -43,7 +43,7 @@ impl Functions {
         Self::parse(&read(path)?).map_err(io::Error::other)
     }
 
-    fn parse(bytes: &[u8]) -> object::Result<Self> {
+    pub(crate) fn parse(bytes: &[u8]) -> object::Result<Self> {
         let file = object::File::parse(bytes)?;
         let mut functions = Self::default();
         for segment in file.segments() {
@@ -93,7 +93,7 @@ impl Functions {
 }
 
 /// C++ names without their parameters: `JavaThread::run`.
-fn demangled(name: &str) -> String {
+pub(crate) fn demangled(name: &str) -> String {
     let plain = || name.split('@').next().filter(|plain| !plain.is_empty()).unwrap_or(name).to_owned();
     if !name.starts_with("_Z") {
         return plain();

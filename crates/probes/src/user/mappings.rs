@@ -43,7 +43,7 @@ impl Mappings {
         Self::parse(BufReader::new(File::open(process.join("maps"))?.take(MAX_BYTES)))
     }
 
-    fn parse(mut lines: impl BufRead) -> io::Result<Self> {
+    pub(crate) fn parse(mut lines: impl BufRead) -> io::Result<Self> {
         let mut found = Vec::new();
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line)? > 0 {

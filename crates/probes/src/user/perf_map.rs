@@ -43,7 +43,7 @@ impl PerfMap {
         Ok(Self::parse(&bytes))
     }
 
-    fn parse(bytes: &[u8]) -> Self {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
         let mut map = Self::default();
         for line in bytes.split(|&byte| byte == b'\n') {
             if map.entries.len() >= MAX_ENTRIES {

@@ -1,0 +1,99 @@
+//! A Flight Recorder's chunk that is read while a JVM writes it: one that says how much of it is whole, or one that lies.
+//!
+//! Input: a byte (bit 0: it lies; the others say how it grows); then the chunk.
+
+use std::iter::once;
+
+use jvm::jfr::{Header, Recording, Summary, Tail};
+use model::Nanos;
+use model::clock::{ClockOffset, ClockPair};
+
+use crate::chunks::Cuts;
+use crate::{Target, files, jfr};
+
+/// The target. The window that a file is read through takes 256 KiB, and the chunk is held as it grows.
+pub const TARGET: Target = Target { name: "tail", check, spare_bytes: 2 << 20 };
+
+const NOW: ClockPair = ClockPair { monotonic_ns: 1_000_000_000, realtime_ns: 1_700_000_001_000_000_000 };
+const HEADER_BYTES: usize = 68;
+/// Looks at a chunk before it is finished.
+const MAX_LOOKS: usize = 4;
+/// Of the header that is being written.
+const UPDATING: u8 = 255;
+
+fn check(data: &[u8]) {
+    let Some((&mode, chunk)) = data.split_first() else { return };
+    if mode & 1 != 0 {
+        let ends = Cuts::new(mode).of(chunk).map(<[u8]>::len).take(MAX_LOOKS);
+        let ends = ends.scan(0, |end, length| Some(*end + length).inspect(|next| *end = *next));
+        follow(ends.map(|end| chunk[..end].to_vec()).chain(once(chunk.to_vec())), chunk.len());
+        return;
+    }
+    let (told, summary, is_sound) = read(chunk);
+    let (told_at_once, _) = follow(once(chunk.to_vec()), chunk.len());
+    let is_one = Header::parse(chunk, 0)
+        .is_ok_and(|header| header.size_bytes >= chunk.len() as u64 && chunk[64] != UPDATING);
+    assert!(
+        !is_one || told == told_at_once,
+        "{told} events of a file, {told_at_once} of the same in a folder"
+    );
+    let growing = ends(chunk, usize::from(mode >> 1)).into_iter().map(|end| growing(chunk, end));
+    let (_, grown) = follow(growing.chain(once(chunk.to_vec())), chunk.len());
+    if is_one && is_sound {
+        assert_eq!((grown.events, grown.bytes), (summary.events, summary.bytes), "as it grew, and whole");
+    }
+}
+
+/// How much a file tells, what was counted, and whether all of it follows the format.
+fn read(chunk: &[u8]) -> (usize, Summary, bool) {
+    let (mut told, mut recording) = (0, Recording::of(1));
+    let read = recording.read(chunk, &mut |_| told += 1);
+    (told, recording.summary(), read.is_ok())
+}
+
+/// The same of a file that is looked at each time that it has grown.
+fn follow(contents: impl Iterator<Item = Vec<u8>>, bytes: usize) -> (usize, Summary) {
+    let folder = files::directory();
+    let mut tail = Tail::of(folder.path(), 1, ClockOffset::at(NOW), Nanos::MIN);
+    let mut told = 0;
+    let mut tell = |event| {
+        jfr::check_event(&event);
+        told += 1;
+    };
+    for content in contents {
+        files::write(&folder, "chunk.jfr", &content);
+        // What is no chunk is not read on, and the file is the only one.
+        let _ = tail.poll(NOW, &mut tell);
+    }
+    tail.finish(&mut tell);
+    let summary = tail.summary();
+    assert!(summary.chunks <= 1 && summary.bytes <= bytes as u64, "more than there is: {summary:?}");
+    (told, summary)
+}
+
+/// As the JVM leaves it after a flush.
+fn growing(chunk: &[u8], end: usize) -> Vec<u8> {
+    let mut chunk = chunk[..end].to_vec();
+    chunk[8..16].copy_from_slice(&(end as u64).to_be_bytes());
+    chunk[64] = 1;
+    chunk
+}
+
+/// Ends of events from that of the description of types on, every `step`th.
+fn ends(chunk: &[u8], step: usize) -> Vec<usize> {
+    let described = Header::parse(chunk, 0).ok().and_then(|header| {
+        let at = usize::try_from(header.metadata_at).ok().filter(|at| *at >= HEADER_BYTES)?;
+        event_end(chunk, at)
+    });
+    let Some(described) = described else { return Vec::new() };
+    let ends = std::iter::successors(event_end(chunk, HEADER_BYTES), |end| event_end(chunk, *end));
+    ends.filter(|end| *end >= described).step_by(1 + step).take(MAX_LOOKS).collect()
+}
+
+/// Where an event ends: it begins with its size, seven bits a byte.
+fn event_end(chunk: &[u8], at: usize) -> Option<usize> {
+    let rest = chunk.get(at..)?;
+    let length = 1 + rest.iter().take(4).position(|byte| byte & 0x80 == 0)?;
+    let size = rest[..length].iter().rev().fold(0, |size, byte| size << 7 | usize::from(byte & 0x7f));
+    Some(at + size).filter(|end| size > 0 && *end <= chunk.len())
+}
