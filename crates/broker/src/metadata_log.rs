@@ -3,7 +3,7 @@
 //! ended, and reads a bounded number of bytes. Does not know which of the log's last records are committed.
 //!
 //! A record's value is a frame version, a type and its version, as unsigned varints, and a message in flexible encoding
-//! (`MetadataRecordSerde`, `generator/message/*Record.json` of Apache Kafka 4.2).
+//! (`MetadataRecordSerde`, `generator/message/*Record.json` of Apache Kafka 4.2). Fuzzed by: segment.
 
 use std::collections::HashMap;
 use std::fs;

@@ -2,6 +2,7 @@
 //!
 //! Bytes are ISO 8859-1, as Kafka loads them (`Utils.loadProps` hands `load` an `InputStream`). A malformed
 //! `\u` escape, which Java refuses, is taken literally: the broker runs, so it is not in what matters.
+//! Fuzzed by: settings.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;

@@ -1,4 +1,4 @@
-//! Brokers that run on this machine, and how they are configured. Does not talk to them.
+//! Brokers that run on this machine, and how they are configured. Does not talk to them. Fuzzed by: settings.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -2,7 +2,7 @@
 //!
 //! A log is searched for a few texts that such lines have (`messages`); only a line that has one is
 //! taken apart, so that all others cost no more than being looked through. Nothing here reads files but [`read`] and
-//! [`LogFollower`], and nothing adds up the entries.
+//! [`LogFollower`], and nothing adds up the entries. Fuzzed by: log.
 
 mod input;
 mod line;

@@ -1,5 +1,5 @@
 //! Topic ids as the log dirs know them: every partition's directory holds a `partition.metadata`.
-//! Does not ask brokers.
+//! Does not ask brokers. Fuzzed by: segment.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};

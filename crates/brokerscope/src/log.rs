@@ -1,5 +1,5 @@
 //! What is said on standard error: one line each, by level. Under systemd, lines begin with their priority, as
-//! sd-daemon(3) says. While the screen is drawn on, lines are held back.
+//! sd-daemon(3) says. While the screen is drawn on, lines are held back. Not fuzzed: it only writes.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -2,6 +2,7 @@
 //! compressed.
 //!
 //! All of it is read through one buffer; packets are slices of that. It does not look inside packets.
+//! Fuzzed by: pcap, pcapng.
 
 mod packing;
 mod pcap;

@@ -6,6 +6,8 @@
 //! ```
 //! It does not know what made a request slow, and what Kafka's bytes mean only through `wire`.
 //! Everything lost on the way is a number in [`Counters`].
+//!
+//! Fuzzed by: analyzer, reassembly.
 #![deny(unsafe_code)]
 
 mod acknowledgement;

@@ -4,6 +4,7 @@
 //! Packets begin at their IP header on every interface, so that `any` mixes all kinds; the kernel
 //! has taken VLAN tags off. On a loopback interface every packet passes twice, on its way out and in:
 //! only the second is seen. Linux only; needs `CAP_NET_RAW`.
+//! Not fuzzed: the kernel writes the heads of packets; what is in them is read as that of files.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;

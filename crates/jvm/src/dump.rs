@@ -2,7 +2,7 @@
 //!
 //! HotSpot's (`jstack`, `jcmd Thread.print`, what SIGQUIT writes into a log) and OpenJ9's javacores are read alike,
 //! several after one another in one text. It does not say how long anyone waited: a dump is one moment, and only
-//! how many dumps of a series show a wait says something about its length.
+//! how many dumps of a series show a wait says something about its length. Fuzzed by: dump.
 
 mod contention;
 mod hotspot;

@@ -3,6 +3,8 @@
 //!
 //! A recording ends by itself after five minutes and is renewed before, so that one whose owner was killed does not go on.
 //! Recordings of others stay as they are; what all of them ask for together is what the JVM records.
+//!
+//! Fuzzed by: attach.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -2,7 +2,7 @@
 //!
 //! Unified logging (`-Xlog:gc*` as Kafka's start script has it, `-Xlog:safepoint`, JDK 9 and later, every collector),
 //! and of JDK 8's logs the line of `-XX:+PrintGCApplicationStoppedTime`. A collection is a separate pause, within the
-//! safepoint that its log may tell as well. It does not say what a collection did.
+//! safepoint that its log may tell as well. It does not say what a collection did. Fuzzed by: dump.
 
 use std::io::BufRead;
 use std::sync::Arc;

@@ -9,6 +9,8 @@
 //! memory, and take every length in it for what it is: bytes from outside. An event that cannot be read is counted and
 //! passed over; where the row of events itself is broken, what was before it has been told.
 //!
+//! Fuzzed by: jfr, tail.
+//!
 //! `jdk.FileForce` is not read: the kernel's side sees every fsync of the broker, shorter ones and those of native code
 //! too, with what it waited for.
 

@@ -1,4 +1,5 @@
 //! Lines of a text from outside, one at a time and in bounded memory. Does not know what they say.
+//! Fuzzed by: dump.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read as _};

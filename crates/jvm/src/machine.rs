@@ -1,5 +1,5 @@
 //! A process's JVM as `/proc` shows it: which one it is, whose it is, and whether it may be asked anything. Sends it
-//! nothing.
+//! nothing. Not fuzzed: the kernel writes it, and of a command line only one option is looked for.
 
 #![allow(clippy::disallowed_methods, reason = "/proc")]
 

@@ -1,5 +1,5 @@
 //! The kernel's side of a watch: polls the probes and converts what they saw to the recording's events. Which hooks run is
-//! `probes`' business.
+//! `probes`' business. Not fuzzed: the head of a batch goes to `wire`.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -8,6 +8,8 @@
 //! Two ways in: [`stream`] decodes one direction of a connection as its bytes come, without holding record
 //! payloads; [`ApiKey::read_request`], [`ApiKey::read_response`], [`batch`] and [`record`] look at whole bodies. Which fields
 //! each version has is declared once, in `api/table.rs`. What brokerscope itself asks a broker is in [`describe_configs`].
+//!
+//! Fuzzed by: batch, fetch, frame, produce, settings.
 
 pub mod api;
 pub mod batch;

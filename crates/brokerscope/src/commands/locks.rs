@@ -1,4 +1,5 @@
 //! `locks`: who waited for which lock, held by whom, and JVM pauses; from a recording, the JVM's own files, or live.
+//! Fuzzed by: dump, jfr.
 
 pub(super) mod dumps;
 

@@ -1,4 +1,5 @@
 //! `logs`: what a broker's own logs say about slow things, from files, a pipe, or a log that is being written.
+//! Fuzzed by: log.
 
 mod rows;
 

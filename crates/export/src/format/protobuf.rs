@@ -1,5 +1,6 @@
 //! Prometheus' protobuf format, the one that has native histograms: messages `io.prometheus.client.MetricFamily`, each after its
 //! length (`prometheus/client_model`, `io/prometheus/client/metrics.proto`). Fields are named where they are written.
+//! Not fuzzed: it only writes.
 
 use super::Encoder;
 use crate::catalog::{Family, Kind};

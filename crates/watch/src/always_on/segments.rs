@@ -1,5 +1,6 @@
 //! Files of partitions by the numbers that the kernel records of them, and the batch that a write put into a segment, read back
 //! from it. Only what is asked for is looked at, and only while a request was slow.
+//! Not fuzzed: segments are read by `broker`.
 
 use std::collections::HashMap;
 use std::fs;

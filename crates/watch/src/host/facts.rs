@@ -1,5 +1,6 @@
 //! What a broker runs on, read once: host, limits, file systems, interfaces, the JVM's command line. Only reads files of `/proc`,
 //! `/sys` and the log dirs, of an ext4 its superblock, and of another network namespace what it says of itself; changes nothing, and judges nothing. What cannot be read says why.
+//! Not fuzzed: the kernel writes what is read by its format.
 
 #![allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 

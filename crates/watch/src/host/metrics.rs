@@ -4,6 +4,7 @@
 //! `…_per_second` and `…_ratio` are increases over the sample's own stretch of time divided by its length;
 //! `…_bytes` and `…_count` are as they stood at its end; `…_ms` are means over what ended in the stretch, and
 //! absent where nothing did. A figure whose source is missing on a kernel is absent too.
+//! Not fuzzed: the kernel wrote it.
 
 use std::collections::HashMap;
 
