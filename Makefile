@@ -31,7 +31,7 @@
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
 #   make page    the page of `report`: built, compared with the one in the repository, and tried in Chromium; `make web`
 #                builds it, `make picture` takes the picture in README of it, and `make fs-picture` that of `make fs`'s
-#   make attack  a watch under forged packets, files that block, silent and slow clients: ten minutes each (root)
+#   make attack  a watch under forged packets, files that block, silent and slow clients, 100,000 connections: ten minutes each (root)
 #   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others
 #   make fuzz TARGET=frame    one fuzz target until it finds something or is interrupted
 

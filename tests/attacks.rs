@@ -1,4 +1,4 @@
-//! A watch under attack: forged packets, files that block, silent and slow clients. Each costs counted data at most: memory
+//! A watch under attack: forged packets, files that block, silent and slow clients, more connections than there is memory for. Each costs counted data at most: memory
 //! stays below the ceiling, and an honest client's requests have their rows.
 //!
 //! Each attack lasts for `BROKERSCOPE_ATTACK_SECONDS`, 20 unless set; `make attack` sets ten minutes. Live tests need root and run
@@ -28,9 +28,9 @@ use lab::client::{Connection, Request};
 use lab::host::Cgroup;
 use lab::kafka::{DEFAULT_VERSION, Kafka};
 use lab::{Broker, BrokerOptions, Site};
-use model::{Event, Table};
+use model::{Event, Table, api_key};
 use recording::Recording;
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 const TOPIC: &str = "attacked";
 const CLIENT: &str = "honest-client";
@@ -41,6 +41,13 @@ const SPARE_MIB: i64 = 32;
 const MIN_SHARE: f64 = 0.999;
 /// 1.4 MB, and rows of 84,000 partitions. Where more come than a recorder can read, packets are lost, and counted.
 const FORGED_A_SECOND: u64 = 1_000;
+/// 100,000 in ten minutes, and in a shorter attack as many as are open soon.
+const CONNECTIONS_A_SECOND: u64 = 200;
+const MAX_CONNECTIONS: u64 = 100_000;
+/// On all of them.
+const ASKED_A_SECOND: u64 = 500;
+/// Beside those for connections.
+const DESCRIPTORS: u64 = 4_000;
 const SILENT_CLIENTS: usize = 2_000;
 const SLOW_CLIENTS: usize = 200;
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -58,18 +65,38 @@ fn forged_packets_and_files_that_block_cost_counted_data_at_most() {
     let flags = ["--max-memory", &format!("{CEILING_MIB}MiB")];
     let recorder = Recorder::start_by_with(group.command(), &recording, broker.pid, &flags);
     let honest = HonestClient::start(broker.listener());
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks/forged.py");
-    let mut attacker = Command::new("python3");
-    attacker
-        .arg(script)
-        .args([u64::from(broker.port), attack_time().as_secs(), FORGED_A_SECOND].map(|n| n.to_string()));
-    let forged = output_of(attacker.stdout(Stdio::piped()).spawn().unwrap());
+    let forged = attack_by("forged.py", &broker, &[FORGED_A_SECOND]);
     let (requests, peak_mib) = (honest.stop(), peak_mib(recorder.pid()));
     recorder.stop();
-    let rows = rows_of(&recording, CLIENT);
+    let rows = rows_of(&recording, CLIENT, api_key::PRODUCE);
     println!("{forged} forged segments; {rows} rows of {requests} honest requests; {peak_mib} MiB at most");
-    assert!(forged.parse::<u64>().unwrap() > FORGED_A_SECOND / 2 * attack_time().as_secs(), "{forged}");
+    assert!(forged > FORGED_A_SECOND / 2 * attack_time().as_secs(), "{forged}");
     assert!(rows as f64 >= MIN_SHARE * requests as f64 && rows <= requests, "{rows} rows of {requests}");
+    assert!(peak_mib <= CEILING_MIB, "{peak_mib} MiB");
+    group.assert_served();
+}
+
+#[test]
+fn more_connections_than_there_is_memory_for_are_followed() {
+    let Some(_alone) = gate::live("more_connections_than_there_is_memory_for_are_followed") else { return };
+    let (kafka, directory) = (kafka(), directory("attacked-connections"));
+    let wanted = (attack_time().as_secs() * CONNECTIONS_A_SECOND).min(MAX_CONNECTIONS);
+    let connections = raise_open_files(wanted + DESCRIPTORS) - DESCRIPTORS;
+    let mut options = BrokerOptions::new(directory.join("broker"));
+    options.jvm_arguments.push("-Xmx2g".to_owned());
+    // With 50, as by default, many a client tries again after a second.
+    options.properties.push(("socket.listen.backlog.size".to_owned(), "4096".to_owned()));
+    let broker = Broker::start(&kafka, options).unwrap_or_else(|error| panic!("{error}"));
+    let group = Group::make();
+    let recording = directory.join("recording");
+    let flags = ["--max-memory", &format!("{CEILING_MIB}MiB")];
+    let recorder = Recorder::start_by_with(group.command(), &recording, broker.pid, &flags);
+    let asked = attack_by("connected.py", &broker, &[connections, ASKED_A_SECOND]);
+    let peak_mib = peak_mib(recorder.pid());
+    recorder.stop();
+    let rows = rows_of(&recording, "one-of-many", api_key::API_VERSIONS) as u64;
+    println!("{rows} rows of {asked} requests on {connections} connections; {peak_mib} MiB at most");
+    assert!(asked > 100 && rows as f64 >= MIN_SHARE * asked as f64 && rows <= asked, "{rows} of {asked}");
     assert!(peak_mib <= CEILING_MIB, "{peak_mib} MiB");
     group.assert_served();
 }
@@ -171,18 +198,32 @@ fn peak_mib(pid: u32) -> i64 {
     peak.trim().trim_end_matches(" kB").parse::<i64>().unwrap() / 1024
 }
 
-fn output_of(mut child: Child) -> String {
-    let mut text = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-    assert!(child.wait().unwrap().success());
-    text.trim().to_owned()
+/// How many descriptors this process and those that it starts may have now: in a container root may raise no limit.
+fn raise_open_files(wanted: u64) -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: Some(wanted), maximum: limit.maximum.map(|most| most.max(wanted)) };
+    match (setrlimit(Resource::Nofile, raised), limit.maximum) {
+        (Err(_), Some(most)) => most.min(wanted),
+        _ => wanted,
+    }
 }
 
-/// Produce requests of a client in a recording.
-fn rows_of(recording: &Path, client: &str) -> usize {
+/// Runs a script of `attacks` against a broker for as long as an attack lasts, with further arguments; the number that it prints.
+fn attack_by(script: &str, broker: &Broker, further: &[u64]) -> u64 {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks").join(script);
+    let arguments = [&[u64::from(broker.port), attack_time().as_secs()][..], further].concat();
+    let mut attacker = Command::new("python3");
+    attacker.arg(script).args(arguments.iter().map(u64::to_string)).stdout(Stdio::piped());
+    let output = attacker.spawn().unwrap().wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+}
+
+/// Requests of a client in a recording.
+fn rows_of(recording: &Path, client: &str, api_key: i16) -> usize {
     let events = Recording::open(recording).unwrap().events_of(&[Table::Requests]);
     let is_of = |event: &Event| match event {
-        Event::Request(request) => request.client_id.as_deref() == Some(client) && request.api_key == 0,
+        Event::Request(request) => request.client_id.as_deref() == Some(client) && request.api_key == api_key,
         _ => false,
     };
     events.filter(|event| is_of(event.as_ref().unwrap())).count()
