@@ -25,6 +25,7 @@ pub mod pcap;
 pub mod pcapng;
 pub mod produce;
 pub mod reassembly;
+pub mod rows;
 pub mod segment;
 pub mod settings;
 pub mod symbols;

@@ -3,15 +3,15 @@
 use peak_alloc::PeakAlloc;
 
 use crate::{
-    analyzer, attach, batch, dump, fetch, frame, http, jfr, log, pcap, pcapng, produce, reassembly, segment,
-    settings, symbols, tail,
+    analyzer, attach, batch, dump, fetch, frame, http, jfr, log, pcap, pcapng, produce, reassembly, rows,
+    segment, settings, symbols, tail,
 };
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     analyzer::TARGET,
     attach::TARGET,
     batch::TARGET,
@@ -25,6 +25,7 @@ pub const TARGETS: [Target; 17] = [
     pcapng::TARGET,
     produce::TARGET,
     reassembly::TARGET,
+    rows::TARGET,
     segment::TARGET,
     settings::TARGET,
     symbols::TARGET,

@@ -56,6 +56,8 @@ pub use memory::{DEFAULT_MEMORY_BYTES, MIN_MEMORY_BYTES, Memory};
 pub use mounts::device_of;
 pub use outages::Outage;
 pub use parser::flight::parse_flight;
+#[doc(hidden)]
+pub use parser::fuzzing;
 pub use parser::packets::parse_packets;
 pub use parser::{PARSE_FLIGHT, PARSE_PACKETS};
 pub use plan::{Outcome, Purpose};

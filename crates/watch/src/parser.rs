@@ -3,6 +3,8 @@
 
 pub(crate) mod channel;
 pub(crate) mod flight;
+#[doc(hidden)]
+pub mod fuzzing;
 pub(crate) mod packets;
 pub(crate) mod transfer;
 

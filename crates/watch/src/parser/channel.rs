@@ -1,5 +1,5 @@
 //! What a watch and a process that parses for it say to each other over a Unix socket: messages of a kind and some bytes, some
-//! with a descriptor. Interprets none.
+//! with a descriptor. Interprets none. Fuzzed by: rows.
 //!
 //! The other end may have been taken over by what it parsed: a message has at most [`MAX_MESSAGE`] bytes, and what is no message
 //! is an error.

@@ -2,7 +2,7 @@
 //! as a row.
 //!
 //! Who reads trusts no byte: who parses may have been taken over by what it parsed. What is read takes no more than a few times
-//! the memory of its bytes.
+//! the memory of its bytes (the fuzz target rows).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
