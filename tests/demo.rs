@@ -83,7 +83,10 @@ fn the_demo_names_the_write_the_lock_the_commit_and_the_device() {
     let (verdicts, summary) = explained(&recording);
     assert!(!verdicts.is_empty());
     let manifest = fs::read_to_string(recording.join("manifest.json")).unwrap();
-    let ended_ns = serde_json::from_str::<Value>(&manifest).unwrap()["ended_ns"].as_i64().unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    let sources = manifest["sources"].as_object().unwrap();
+    assert!(!sources.is_empty() && sources.values().all(|source| source["down"].is_null()), "{sources:#?}");
+    let ended_ns = manifest["ended_ns"].as_i64().unwrap();
     for verdict in &verdicts {
         let stages = verdict["stages"].as_object().unwrap();
         let total: i64 = stages.values().map(|stage| stage.as_i64().unwrap()).sum();

@@ -137,9 +137,11 @@ impl Source for JvmSource {
         vec![(LossKind::EventsDropped, "a part of what the JVM recorded could not be read", self.damaged)]
     }
 
+    /// The session stays: without one the JVM would be down.
     fn finish(&mut self, feed: &Feed) -> Result<(), Infallible> {
-        if let Some(JvmSession { client, recorder: Some(recorder), .. }) = self.session.take() {
-            self.damaged += recorder.stop(&client, feed);
+        let Some(JvmSession { client, recorder, .. }) = &mut self.session else { return Ok(()) };
+        if let Some(recorder) = recorder.take() {
+            self.damaged += recorder.stop(client, feed);
         }
         Ok(())
     }
