@@ -310,9 +310,10 @@ impl Recorder {
         };
         parser.tell(order, None)?;
         let deadline = Instant::now() + READ_TIME;
-        while let Some((kind, mut body)) =
-            parser.receive(deadline.saturating_duration_since(Instant::now()))?
-        {
+        while Instant::now() < deadline {
+            // Nothing also where a part of it has come.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Some((kind, mut body)) = parser.receive(left)? else { continue };
             if kind == Kind::Said {
                 return Ok(serde_json::from_slice(body)?);
             }

@@ -75,7 +75,7 @@ impl Channel {
         self.send(Kind::Said, &serde_json::to_vec(said)?, descriptor)
     }
 
-    /// The next message, if something comes within the time.
+    /// The next message, if it comes within the time; nothing also where only a part of it has come.
     ///
     /// # Errors
     /// The other end has hung up, or said what is no message.

@@ -32,8 +32,8 @@ pub(crate) struct Answer {
     pub(crate) damaged: u64,
 }
 
-/// Parses Flight Recorder's files in the current directory for the watch at the other end of the socket, until that has enough or is gone. The
-/// caller has given away all that this process could do otherwise.
+/// Parses Flight Recorder's files in the current directory for the watch at the other end of the socket, until that has enough or
+/// is gone. The caller has given away all that this process could do otherwise.
 ///
 /// # Errors
 /// The socket cannot be read or written, or what comes is no order.
