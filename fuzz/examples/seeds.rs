@@ -42,7 +42,7 @@ fn main() {
     write(&folder, "http", &http::seeds());
     write(&folder, "log", &logs::seeds());
     write(&folder, "reassembly", &reassembly());
-    write(&folder, "rows", &[[&[0], &watch::fuzzing::request()[..]].concat(), vec![1]]);
+    write(&folder, "rows", &[watch::fuzzing::request()]);
     write(&folder, "segment", &log_dirs::seeds());
     write(&folder, "settings", &settings::seeds());
     write(&folder, "symbols", &symbols::seeds());

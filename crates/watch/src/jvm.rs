@@ -3,21 +3,15 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use jvm::attach::{Bounds, Client};
 use jvm::flight::{self, Flight};
-use jvm::jfr::JfrEvent;
+use jvm::jfr::{JfrEvent, Tail};
 use jvm::{Machine, act_as, threads};
-use model::{Event, LossKind, Nanos, Pid, Tid};
+use model::{Event, LossKind, Pid, Tid};
 
-use crate::parser::channel::{Kind, invalid};
-use crate::parser::flight::{Answer, Order};
-use crate::parser::transfer::Transfer as _;
-use crate::parser::{PARSE_FLIGHT, Parser};
 use crate::pause_merger::PauseMerger;
 use crate::process::Process;
 use crate::queue::Batch;
@@ -58,8 +52,6 @@ pub(crate) struct JvmSource {
     pub(crate) names: ThreadNames,
     pub(crate) pauses: PauseMerger,
     pub(crate) pid: Pid,
-    /// The program that parses what it records.
-    pub(crate) parser: PathBuf,
     /// Who waits for the first answer.
     pub(crate) first: SyncSender<Result<JvmAnswer, jvm::Error>>,
     pub(crate) session: Option<JvmSession>,
@@ -127,10 +119,8 @@ impl Source for JvmSource {
     }
 
     fn why_down(&self) -> Option<String> {
-        match &self.session {
-            Some(session) => session.recorder.as_ref()?.outage.clone(),
-            None => Some(format!("JVM {}: {}", self.pid, self.trouble.last().map_or("no answer", |why| why))),
-        }
+        let is_down = self.session.is_none();
+        is_down.then(|| format!("JVM {}: {}", self.pid, self.trouble.last().map_or("no answer", |why| why)))
     }
 
     fn losses(&self) -> Vec<LossCount> {
@@ -160,8 +150,7 @@ impl JvmSource {
         let version = client.jcmd("VM.version", SHORT)?;
         let mut session = JvmSession { client, threads: ThreadList::of(pid), recorder: None };
         self.refresh(&mut session, feed)?;
-        let (client, pauses) = (&session.client, self.pauses.clone());
-        let recorder = Recorder::start(self.jfr, client, &version, feed, pauses, &self.parser);
+        let recorder = Recorder::start(self.jfr, &session.client, &version, feed, self.pauses.clone());
         let records = recorder.map(|recorder| session.recorder = Some(recorder));
         let calls = (self.jfr == Jfr::Handlers)
             .then(|| records.clone().and_then(|()| flight::check_handler_calls(&version)));
@@ -203,21 +192,11 @@ impl JvmSource {
     }
 }
 
-/// The longest that reading what the JVM has written in half a second takes.
-const READ_TIME: Duration = Duration::from_secs(10);
-
 /// A recording that runs, and the reading of it.
 struct Recorder {
     flight: Flight,
+    tail: Tail,
     renewed: Instant,
-    program: PathBuf,
-    /// None once it has died, until the next reading.
-    parser: Option<Parser>,
-    /// What ended before has been read.
-    read_until: Nanos,
-    /// Why nothing is read.
-    outage: Option<String>,
-    /// What this parser could not read, as far as that is reported.
     damaged: u64,
     events: RecordedEvents,
 }
@@ -238,7 +217,6 @@ impl Recorder {
         version: &str,
         feed: &Feed,
         pauses: PauseMerger,
-        program: &Path,
     ) -> Result<Self, String> {
         if jfr == Jfr::Never {
             return Err("Flight Recorder is switched off".to_owned());
@@ -252,12 +230,9 @@ impl Recorder {
             Flight::start(client, std::process::id(), has_calls).map_err(|error| error.to_string())?;
         pauses.expect_recorded(true);
         Ok(Self {
+            tail: Tail::of(flight.folder(), machine.pid, feed.clock, feed.now()),
             flight,
             renewed: Instant::now(),
-            program: program.to_owned(),
-            parser: None,
-            read_until: feed.now(),
-            outage: None,
             damaged: 0,
             events: RecordedEvents { machine: machine.clone(), tids: HashMap::new(), pauses },
         })
@@ -274,56 +249,13 @@ impl Recorder {
 
     /// Delivers what the JVM has written since the last time. How much of it could not be read.
     fn read(&mut self, feed: &Feed) -> u64 {
-        self.follow(&Order::Poll, feed)
-    }
-
-    /// A parser that ends is one part that could not be read; another one goes on where it was.
-    fn follow(&mut self, order: &Order, feed: &Feed) -> u64 {
-        let now = feed.now();
-        match self.ask(order, feed) {
-            Ok(Answer { damaged }) => {
-                (self.read_until, self.outage) = (now, None);
-                damaged.saturating_sub(std::mem::replace(&mut self.damaged, damaged))
-            }
-            Err(error) => {
-                let error = match self.parser.take() {
-                    Some(parser) => parser.end(&error),
-                    None => error,
-                };
-                self.outage = Some(format!("what the JVM records is not read: {error}"));
-                self.damaged = 0;
-                1
-            }
-        }
-    }
-
-    fn ask(&mut self, order: &Order, feed: &Feed) -> io::Result<Answer> {
-        let (pid, folder) = (self.events.machine.pid, self.flight.folder());
-        let parser = match &mut self.parser {
-            Some(parser) => parser,
-            none => {
-                let parser = Parser::start(&self.program, PARSE_FLIGHT, Some(folder))?;
-                let begin = Order::Begin { pid, clock: feed.clock, since: self.read_until.0 };
-                parser.tell(&begin, None)?;
-                none.insert(parser)
-            }
-        };
-        parser.tell(order, None)?;
-        let deadline = Instant::now() + READ_TIME;
-        while Instant::now() < deadline {
-            // Nothing also where a part of it has come.
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Some((kind, mut body)) = parser.receive(left)? else { continue };
-            if kind == Kind::Said {
-                return Ok(serde_json::from_slice(body)?);
-            }
-            let mut batch = Batch::of(&feed.sender);
-            while !body.is_empty() {
-                batch.push(self.events.event(JfrEvent::take(&mut body).ok_or_else(invalid)?));
-            }
-            batch.send();
-        }
-        Err(io::ErrorKind::TimedOut.into())
+        let Self { tail, events, .. } = self;
+        let mut batch = Batch::of(&feed.sender);
+        let polled = tail.poll(crate::now(), &mut |recorded| batch.push(events.event(recorded)));
+        batch.send();
+        let summary = self.tail.summary();
+        let damaged = summary.damaged + summary.lost + u64::from(polled.is_err());
+        damaged.saturating_sub(std::mem::replace(&mut self.damaged, damaged))
     }
 
     /// Ends it, and delivers the rest: the chunk that is open stays readable when its file is gone.
@@ -331,7 +263,11 @@ impl Recorder {
         let damaged = self.read(feed);
         // The broker may have ended: then there is nothing to stop.
         let _ = self.flight.stop(client);
-        damaged + self.follow(&Order::Finish, feed)
+        let damaged = damaged + self.read(feed);
+        let mut batch = Batch::of(&feed.sender);
+        self.tail.finish(&mut |recorded| batch.push(self.events.event(recorded)));
+        batch.send();
+        damaged
     }
 }
 

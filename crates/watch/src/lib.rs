@@ -55,11 +55,10 @@ pub use jvm::Jfr;
 pub use memory::{DEFAULT_MEMORY_BYTES, MIN_MEMORY_BYTES, Memory};
 pub use mounts::device_of;
 pub use outages::Outage;
-pub use parser::flight::parse_flight;
+pub use parser::PARSE_PACKETS;
 #[doc(hidden)]
 pub use parser::fuzzing;
 pub use parser::packets::parse_packets;
-pub use parser::{PARSE_FLIGHT, PARSE_PACKETS};
 pub use plan::{Outcome, Purpose};
 pub use privileges::{drop_all_capabilities, drop_unneeded_capabilities};
 pub use probes::{Slice, set_sched_batch};

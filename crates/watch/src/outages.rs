@@ -1,5 +1,5 @@
-//! What of a watch is down, where another process finds it: `doctor` shows it. A file without a path (`memfd_create(2)`) that
-//! only those can open who may trace the process. Not fuzzed: lines are split by tabs.
+//! Publishes to `doctor` what of a watch is down, in a file without a path (`memfd_create(2)`): only those can open it who may
+//! trace the process. Not fuzzed: lines are split by tabs.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};

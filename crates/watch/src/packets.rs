@@ -107,8 +107,8 @@ impl PacketSource {
         share: Share,
     ) -> Result<Self, capture::Error> {
         let opened = Some((capture.open(broker)?, broker.clone()));
-        let parser = Parser::start(&capture.parser, PARSE_PACKETS, None)
-            .map_err(|why| capture.failed(PARSING, why))?;
+        let parser =
+            Parser::start(&capture.parser, PARSE_PACKETS).map_err(|why| capture.failed(PARSING, why))?;
         Ok(Self {
             capture,
             opened,
@@ -273,7 +273,7 @@ impl PacketSource {
         if self.parser.is_some() {
             return Ok(());
         }
-        self.parser = Some(Parser::start(&self.capture.parser, PARSE_PACKETS, None)?);
+        self.parser = Some(Parser::start(&self.capture.parser, PARSE_PACKETS)?);
         self.begin(broker, feed)
     }
 
@@ -315,7 +315,7 @@ impl Source for PacketSource {
         }
     }
 
-    /// A block that is not full is read when it is old enough, also at the end.
+    /// Reads one message of the parser.
     fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), Infallible> {
         if let Err(error) = self.hear(feed, timeout) {
             self.lose_parser(&error, feed);
@@ -323,7 +323,7 @@ impl Source for PacketSource {
         Ok(())
     }
 
-    /// Tells topics that are new.
+    /// Tells the parser topics that are new, and captures elsewhere if the broker has moved.
     fn check(&mut self, feed: &Feed) -> Result<bool, Infallible> {
         let topics = std::mem::take(&mut *lock(&self.new_topics));
         if let Some(Err(error)) = self.parser.as_ref().map(|parser| tell_topics(parser, &topics)) {

@@ -1,8 +1,7 @@
-//! Processes that parse for a watch what others wrote: the watch opens files and sockets, they read them and can do nothing else.
-//! A thread would not do: others hold capabilities in the same memory. Knows neither packets nor recordings of a JVM.
+//! Processes that parse for a watch what others wrote: the watch opens sockets, they read them in a sandbox.
+//! A thread would not do: others hold capabilities in the same memory. Does not know packets.
 
 pub(crate) mod channel;
-pub(crate) mod flight;
 #[doc(hidden)]
 pub mod fuzzing;
 pub(crate) mod packets;
@@ -25,15 +24,13 @@ use transfer::Transfer;
 /// The argument by which a program is asked to call [`packets::parse_packets`] with its standard input, once it has given away all
 /// that it can do.
 pub const PARSE_PACKETS: &str = "parse-packets";
-/// The same of [`flight::parse_flight`], in a folder that it may read.
-pub const PARSE_FLIGHT: &str = "parse-flight";
 
-/// Rows of so many bytes are sent at once; one more has room in their message.
+/// Bytes of rows in a message; [`MAX_MESSAGE`] has room for one more row.
 const SEND_BYTES: usize = 128 << 10;
-/// A row of more is dropped, and counted: a request of thousands of partitions takes less.
+/// The longest row, in bytes; longer ones are dropped and counted. A request of thousands of partitions takes less.
 const MAX_ROW: usize = MAX_MESSAGE - SEND_BYTES;
-/// The longest that it takes to read an order.
-const ORDER_TIME: Duration = Duration::from_secs(2);
+/// How long a parser may take to read an order.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A process that parses; ended when dropped.
 pub(crate) struct Parser {
@@ -42,17 +39,18 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
-    /// Starts one. A directory that this thread may enter and the process may not is entered before it gives that away.
-    pub(crate) fn start(program: &Path, what: &str, directory: Option<&Path>) -> io::Result<Self> {
+    /// Starts one.
+    pub(crate) fn start(program: &Path, what: &str) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        ours.set_write_timeout(Some(ORDER_TIME))?;
-        let mut command = Command::new(program);
-        command.arg0("brokerscope").arg(what).stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
-        if let Some(directory) = directory {
-            command.current_dir(directory);
-        }
+        ours.set_write_timeout(Some(ORDER_TIMEOUT))?;
         // In another group: a terminal's signals are for the watch, which ends it.
-        let process = command.process_group(0).spawn()?;
+        let process = Command::new(program)
+            .arg0("brokerscope")
+            .arg(what)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()?;
         Ok(Self { process, channel: Channel::new(ours) })
     }
 
@@ -131,7 +129,7 @@ impl Rows {
     }
 }
 
-/// Ends well where the watch is gone: nobody is left who could be told.
+/// A closed socket is no failure: the watch has ended.
 fn until_alone(ended: io::Result<()>) -> io::Result<()> {
     match ended {
         Err(error) if [io::ErrorKind::UnexpectedEof, io::ErrorKind::BrokenPipe].contains(&error.kind()) => {

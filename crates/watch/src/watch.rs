@@ -80,7 +80,7 @@ pub struct Options {
     pub jvm: bool,
     /// Whether to have it record waits for locks, where it is asked.
     pub jfr: Jfr,
-    /// The program that is run with [`crate::PARSE_PACKETS`] and [`crate::PARSE_FLIGHT`] to parse what others wrote.
+    /// The program that is run with [`crate::PARSE_PACKETS`] to parse packets.
     pub parser: PathBuf,
     /// How much memory the buffers take.
     pub memory: Memory,
@@ -293,7 +293,6 @@ impl Watch {
             names: self.threads.clone(),
             pauses: self.pauses.clone(),
             pid: options.pid,
-            parser: options.parser.clone(),
             first,
             session: None,
             trouble: Vec::new(),

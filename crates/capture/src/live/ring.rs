@@ -182,7 +182,10 @@ fn attach(socket: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
     let mut program = filter.to_vec();
     let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let program = libc::sock_fprog { len, filter: program.as_mut_ptr() };
-    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
+    // Who takes the socket over may not look at more.
+    let locked: libc::c_int = 1;
+    set_option(socket, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &locked)
 }
 
 fn prepare(socket: &OwnedFd, blocks: usize) -> io::Result<()> {

@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Said,
     /// Rows, one after the other ([`super::transfer`]).
     Rows,
-    /// A time of `CLOCK_MONOTONIC`, as `u64`.
+    /// A time of `CLOCK_MONOTONIC` in nanoseconds, as `u64`.
     Time,
 }
 

@@ -1,26 +1,16 @@
 //! Doors for the fuzz target of rows. Nothing in them is for users. Fuzzed by: rows.
 
-use jvm::jfr::JfrEvent;
 use model::{Partition, Request};
 
-use super::transfer::{Transfer, take_request};
+use super::transfer::{Transfer as _, take_request};
 
 /// Reads requests; whether each is what it is written as.
-pub fn requests(bytes: &[u8]) -> bool {
-    come_back(bytes, |bytes| take_request(bytes).map(|request| *request))
-}
-
-/// The same of what Flight Recorder's parser says.
-pub fn flight_events(bytes: &[u8]) -> bool {
-    come_back(bytes, JfrEvent::take)
-}
-
-fn come_back<T: Transfer + PartialEq>(mut bytes: &[u8], take: impl Fn(&mut &[u8]) -> Option<T>) -> bool {
-    let rows = std::iter::from_fn(|| take(&mut bytes));
-    rows.into_iter().all(|row| {
+pub fn requests(mut bytes: &[u8]) -> bool {
+    let requests = std::iter::from_fn(|| take_request(&mut bytes));
+    requests.into_iter().all(|request| {
         let mut written = Vec::new();
-        row.put(&mut written);
-        take(&mut written.as_slice()) == Some(row)
+        request.put(&mut written);
+        take_request(&mut written.as_slice()) == Some(request)
     })
 }
 

@@ -47,13 +47,13 @@ pub(crate) enum Answer {
 /// Entries of a list in one message: names have 249 bytes at most.
 pub(crate) const LIST: usize = 1_000;
 
-/// The longest a full block of packets waits, and an order.
+/// How long packets are waited for, and orders where there is no capture.
 const WAIT: Duration = Duration::from_millis(100);
 /// How often it tells what it has counted.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Parses packets for the watch at the other end of the socket, until that has enough or is gone. The caller has given away
-/// all that this process could do otherwise.
+/// Parses packets for the watch at the other end of the socket, until that says to finish or is gone. The caller has entered
+/// the sandbox.
 ///
 /// # Errors
 /// The socket cannot be read or written, or what comes is no order.

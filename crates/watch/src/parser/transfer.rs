@@ -7,7 +7,6 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use jvm::jfr::JfrEvent;
 #[allow(clippy::wildcard_imports, reason = "a declaration may name any type of the model")]
 use model::*;
 
@@ -66,46 +65,12 @@ macro_rules! rows {
 model::request_row!(rows);
 model::partition_row!(rows);
 model::batch_row!(rows);
-model::jvm_pause_row!(rows);
-model::lock_wait_row!(rows);
-model::lock_row!(rows);
-model::lock_holder_row!(rows);
-model::handler_call_row!(rows);
 
 /// A request; what its API is called follows from the key.
 pub(crate) fn take_request(from: &mut &[u8]) -> Option<Box<Request>> {
     let mut request = Box::new(Request::take(from)?);
     request.api = wire::ApiKey(request.api_key).name();
     Some(request)
-}
-
-/// Which kind of event it is, and the event.
-impl Transfer for JfrEvent {
-    fn put(&self, to: &mut Vec<u8>) {
-        match self {
-            Self::LockWait(wait) => {
-                u8::put(&0, to);
-                wait.put(to);
-            }
-            Self::Pause(pause) => {
-                u8::put(&1, to);
-                pause.put(to);
-            }
-            Self::HandlerCall(call) => {
-                u8::put(&2, to);
-                call.put(to);
-            }
-        }
-    }
-
-    fn take(from: &mut &[u8]) -> Option<Self> {
-        match u8::take(from)? {
-            0 => LockWait::take(from).map(Self::LockWait),
-            1 => JvmPause::take(from).map(Self::Pause),
-            2 => HandlerCall::take(from).map(Self::HandlerCall),
-            _ => None,
-        }
-    }
 }
 
 /// Not in the message: it follows from another field.
@@ -137,22 +102,15 @@ impl Transfer for TopicId {
     }
 }
 
-/// Of values with names, their places among all.
-macro_rules! named_values {
-    ($($Name:ty)*) => {$(
-        impl Transfer for $Name {
-            fn put(&self, to: &mut Vec<u8>) {
-                (*self as u8).put(to);
-            }
+impl Transfer for RequestSource {
+    fn put(&self, to: &mut Vec<u8>) {
+        (*self as u8).put(to);
+    }
 
-            fn take(from: &mut &[u8]) -> Option<Self> {
-                Self::ALL.get(usize::from(u8::take(from)?)).copied()
-            }
-        }
-    )*};
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        Self::ALL.get(usize::from(u8::take(from)?)).copied()
+    }
 }
-
-named_values! { RequestSource JvmPauseKind LockKind LockSource }
 
 impl Transfer for SocketAddr {
     fn put(&self, to: &mut Vec<u8>) {
