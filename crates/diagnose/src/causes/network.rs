@@ -113,14 +113,16 @@ const CLOSE_SHARE: i64 = 10;
 
 /// What a network thread did in a stretch in which a connection waited for it, as far as it was at work. An idle one comes
 /// at once, so one that was found on a CPU again and again, for a quarter of the time at least, was at work for all of it:
-/// what the samples do not show is what others had of the CPUs.
+/// what the samples do not show is what others had of the CPUs. Without samples, calls that follow each other at once are one
+/// spell of work; with them, what is between calls is known.
 pub(crate) fn network_thread_busy(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
     let mut free = TimeBudget::new(span);
     let mut findings = device_reads(window, tid, span, &mut free);
-    let at_work = at_work(window, tid, span, NEXT_CONNECTION.min(Nanos(span.length().0 / CLOSE_SHARE)));
-    let busy: Nanos = at_work.iter().map(|spell| spell.length()).sum();
     let is_sampled = is_sampled(window, tid, span);
-    let share = if is_sampled { 4 } else { 2 };
+    let at_once = NEXT_CONNECTION.min(Nanos(span.length().0 / CLOSE_SHARE));
+    let (close, share) = if is_sampled { (Nanos::ZERO, 4) } else { (at_once, 2) };
+    let at_work = at_work(window, tid, span, close);
+    let busy: Nanos = at_work.iter().map(|spell| spell.length()).sum();
     if busy.0.saturating_mul(share) > span.length().0 {
         let other = if is_sampled { free.left() } else { free.take_all(at_work) };
         findings.extend((other > Nanos::ZERO).then(|| network_thread_itself(window, tid, span, other)));

@@ -325,6 +325,30 @@ fn a_network_thread_that_was_at_work_for_others_is_the_cause_itself() {
     assert_eq!(of(found_on_a_cpu(4), 1).cause, Cause::Unobserved);
 }
 
+/// As a connection that a quota mutes, whose client learned it before anybody watched.
+#[test]
+fn a_network_thread_that_serves_others_now_and_then_is_not_busy() {
+    let (ours, _) = all_stages();
+    let others = (1_011..1_149).map(|at| sendfile(&ours, at, at));
+    let mut events: Vec<Event> = others
+        .map(|call| {
+            let Event::SocketOp(call) = call else { unreachable!() };
+            Event::SocketOp(Box::new(SocketOp { end: call.start + us(20), ..*call }))
+        })
+        .collect();
+    events.extend([
+        read(&ours, us(1_149_900), ms(1_150)),
+        op(append(7, 6, ms(1_152), ms(1_153), 1)),
+        write(&ours, us(1_189_900), ms(1_190)),
+        asked(ours),
+    ]);
+    events.extend(sampled(NETWORK, [1_050, 1_100].into_iter()).map(|sample| {
+        let Event::CpuSample(sample) = sample else { unreachable!() };
+        Event::CpuSample(Box::new(CpuSample { period: ms(10), ..*sample }))
+    }));
+    assert_eq!(of(events, 1).cause, Cause::Unobserved);
+}
+
 #[test]
 fn records_that_had_been_written_were_evicted() {
     let mut events = unread(NETWORK);
