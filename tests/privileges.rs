@@ -17,6 +17,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use lab::program::child_with;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use e2e::recorder::Recorder;
@@ -90,19 +91,6 @@ fn kept_by(thread: &str) -> u64 {
     }
 }
 
-/// The process that parses packets for a recorder.
-fn parser(recorder: u32) -> u32 {
-    let threads = fs::read_dir(format!("/proc/{recorder}/task")).unwrap().flatten();
-    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let children: Vec<String> = children.collect();
-    let mut pids = children.iter().flat_map(|pids| pids.split_whitespace());
-    let is_parser = |pid: &&str| {
-        fs::read_to_string(format!("/proc/{pid}/cmdline"))
-            .is_ok_and(|arguments| arguments.contains("parse-packets"))
-    };
-    pids.find(is_parser).expect("nothing parses packets").parse().unwrap()
-}
-
 /// The threads' rights once all have given away what they do not need.
 fn dropped(recorder: &Recorder) -> Vec<(String, Rights)> {
     let end = Instant::now() + PATIENCE;
@@ -156,7 +144,7 @@ fn what_root_does_not_need_to_watch_is_given_away() {
         let kept = kept_by(name);
         assert_eq!((rights.set("CapEff"), rights.set("CapPrm")), (kept, kept), "{name}: {rights:#x?}");
     }
-    let parser = parser(recorder.pid());
+    let parser = child_with(recorder.pid(), "parse-packets").expect("nothing parses packets");
     for (name, rights) in Rights::of_threads(parser) {
         for set in ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"] {
             assert_eq!(rights.set(set), 0, "{name}: {rights:#x?}");

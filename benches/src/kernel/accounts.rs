@@ -5,17 +5,11 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use lab::program::children;
 
 /// `USER_HZ`: the unit of times in `/proc/PID/stat` on every architecture Debian has.
 const TICKS_PER_SECOND: u32 = 100;
 const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
-
-/// The children of a process: a recorder has another process parse packets.
-pub(crate) fn children(pid: u32) -> Vec<u32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    children.flat_map(|pids| pids.split_whitespace().flat_map(str::parse).collect::<Vec<_>>()).collect()
-}
 
 /// User and system time of a process with all its threads, those that ended included, and of its children. The kernel scales both
 /// so that their sum is what its threads ran, to the nanosecond, no matter what the ticks hit (`cputime_adjust` in

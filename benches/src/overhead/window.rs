@@ -95,7 +95,7 @@ pub(super) fn thread_times(pid: u32) -> anyhow::Result<BTreeMap<u32, Duration>> 
             times.insert(tid, Duration::from_nanos(ran));
         }
     }
-    for child in accounts::children(pid) {
+    for child in lab::program::children(pid) {
         times.extend(thread_times(child)?);
     }
     Ok(times)

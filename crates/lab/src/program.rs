@@ -1,4 +1,5 @@
-//! Where the programs of this workspace are: `brokerscope`, which experiments run, and `brokerscope-lab`, which serves devices.
+//! Where the programs of this workspace are: `brokerscope`, which experiments run, and `brokerscope-lab`, which serves devices. And
+//! which processes they have started.
 
 use std::path::PathBuf;
 
@@ -31,4 +32,20 @@ fn find(name: &str, package: &str, variable: &str) -> Result<PathBuf> {
         tool: name.to_owned(),
         remedy: format!("build it beside {} (cargo build -p {package}), or set {variable}", this.display()),
     })
+}
+
+/// The children of a process, of all its threads: a recorder has another process parse packets.
+pub fn children(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    children.flat_map(|pids| pids.split_whitespace().flat_map(str::parse).collect::<Vec<_>>()).collect()
+}
+
+/// The child of a process that has this argument.
+pub fn child_with(pid: u32, argument: &str) -> Option<u32> {
+    let has_it = |child: &u32| {
+        let arguments = std::fs::read_to_string(format!("/proc/{child}/cmdline"));
+        arguments.is_ok_and(|arguments| arguments.split('\0').any(|one| one == argument))
+    };
+    children(pid).into_iter().find(has_it)
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use broker::Broker;
 use lab::Site;
 use lab::net::{Network, Place};
+use lab::program::child_with;
 use model::{Event, Loss, LossKind, Nanos};
 use rustix::process::{Signal, kill_process};
 use watch::{Jfr, Memory, Options, PARSE_PACKETS, Packets, Watch, read_host_facts};
@@ -105,16 +106,8 @@ fn exchange(place: &Place, port: u16) {
 }
 
 /// The process that parses packets for this one, while there is one.
-fn parser() -> Option<i32> {
-    let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
-    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let children: Vec<String> = children.collect();
-    let mut pids = children.iter().flat_map(|pids| pids.split_whitespace());
-    let is_parser = |pid: &&str| {
-        fs::read_to_string(format!("/proc/{pid}/cmdline"))
-            .is_ok_and(|arguments| arguments.contains(PARSE_PACKETS))
-    };
-    Some(pids.find(is_parser)?.parse().unwrap())
+fn parser() -> Option<u32> {
+    child_with(std::process::id(), PARSE_PACKETS)
 }
 
 /// Exchanges until one is seen; the losses until then of packets that were not captured.
@@ -201,7 +194,7 @@ fn a_broker_is_captured_in_its_next_namespace_and_when_its_interface_is_back() {
 
     let began = now(&watch);
     let killed = parser().unwrap();
-    kill_process(rustix::process::Pid::from_raw(killed).unwrap(), Signal::KILL).unwrap();
+    kill_process(rustix::process::Pid::from_raw(killed as i32).unwrap(), Signal::KILL).unwrap();
     while parser().is_none_or(|parser| parser == killed) {
         assert!(now(&watch) - began < Nanos::from_millis(4_000), "nothing takes its place");
         sleep(Duration::from_millis(1));
