@@ -59,7 +59,7 @@ endif
 KERNELS ?= 6.1 6.12
 VMTEST_SHORT := matrix always_on
 
-.PHONY: accuracy attack docs manual deb quick test-long live-long demo faults faults-always-on faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture sbom supply-chain web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
+.PHONY: accuracy agent attack docs manual deb quick test-long live-long demo faults faults-always-on faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture sbom supply-chain web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -68,15 +68,15 @@ demo: setup-demo
 	$(CARGO) build --release -p brokerscope -p lab
 	target/release/brokerscope-lab demo --page target/demo.html
 
-test: setup-test fmt-check lint doc unit docs page fuzz-smoke live
+test: setup-test fmt-check lint doc unit docs page agent fuzz-smoke live
 
 quick:
 	@scripts/quick
 
 # Live tests that take long and whose subject rarely changes: old brokers and clients, the newest clients, following advice, a
-# fleet of brokers, the locks of two JDKs, dashboards, the package and the service, object stores, SQL engines. The rest of the list is of the same kind:
+# fleet of brokers, the locks of two JDKs, TLS of old brokers and newer JDKs, dashboards, the package and the service, object stores, SQL engines. The rest of the list is of the same kind:
 # the build without Linux, more inputs for each fuzz target, one kernel more, a machine that is paused.
-LIVE_LONG := always_on_latencies attacks dashboards deploy escalation fleet fleet_sql interruptions locks newest_clients old_versions power_cuts stores tuning
+LIVE_LONG := always_on_latencies attacks dashboards deploy escalation fleet fleet_sql interruptions locks newest_clients old_versions power_cuts stores tls_versions tuning
 TEST_LONG := offline fuzz-long live-long vmtest vmtest-pause
 test-long: setup-test
 	@echo "test-long: $(TEST_LONG); live tests: $(LIVE_LONG); kernels: $(KERNELS)"
@@ -256,6 +256,10 @@ page: setup-test
 	target/debug/brokerscope report samples/journal-stall -o target/page/sample.html
 	target/debug/brokerscope compare first=samples/journal-stall@-10s second=samples/journal-stall@10s- --slo 65ms -o target/page/compare.html >/dev/null
 	cd web && PAGE="$(CURDIR)/target/page/sample.html" COMPARE="$(CURDIR)/target/page/compare.html" npm test --silent
+
+# The agent's jar that is in the repository is what its sources build.
+agent: setup-test
+	agent/build --check
 
 # What README shows: of the sample, and of what `make fs` has left.
 fs-picture: setup-test

@@ -1,0 +1,148 @@
+package brokerscope.agent;
+
+import java.io.IOException;
+import java.lang.instrument.ClassFileTransformer;
+import java.lang.instrument.Instrumentation;
+import java.nio.file.Path;
+import java.security.ProtectionDomain;
+
+/**
+ * Copies what a broker's TLS connections carry into a ring that a recorder reads, from when it is loaded until the recorder says
+ * so, or is gone. Then the broker runs its own bytecode again.
+ *
+ * <p>Nothing here may harm the broker: what goes wrong is written into the ring, and thrown nowhere.
+ */
+public final class Agent implements ClassFileTransformer {
+    /** Encrypts and decrypts all of Kafka's TLS connections. */
+    static final String LAYER = "org.apache.kafka.common.network.SslTransportLayer";
+
+    /** How often the recorder is looked for. */
+    private static final long LOOK_MS = 200;
+    /** A recorder that did not show up for so long is gone. */
+    private static final long GONE_NS = 3_000_000_000L;
+    /** One that reads shows up within so long. */
+    private static final long READ_WITHIN_NS = 1_000_000_000L;
+
+    private static Agent running;
+
+    private final Instrumentation instrumentation;
+    private final Ring ring;
+    private volatile String refused;
+
+    private Agent(Instrumentation instrumentation, Ring ring) {
+        this.instrumentation = instrumentation;
+        this.ring = ring;
+    }
+
+    /** Called by the JVM once it has loaded this jar; the option is the ring's file. */
+    public static void agentmain(String option, Instrumentation instrumentation) {
+        try {
+            start(new Agent(instrumentation, Ring.open(Path.of(option))));
+        } catch (IOException | RuntimeException | LinkageError error) {
+            // Without a ring there is nobody to say it to: the recorder finds its ring as it was.
+        }
+    }
+
+    private static synchronized void start(Agent agent) {
+        if (running != null && running.isRead()) {
+            agent.ring.say(Ring.REFUSED, "another recorder reads this JVM's TLS connections");
+            return;
+        }
+        if (running != null) {
+            running.stop();
+            running = null;
+        }
+        agent.instrumentation.addTransformer(agent, true);
+        Tap.copyInto(agent.ring);
+        agent.retransform();
+        if (agent.refused != null) {
+            agent.stop();
+            agent.ring.say(Ring.REFUSED, agent.refused);
+            return;
+        }
+        running = agent;
+        Thread thread = new Thread(agent::watch, "brokerscope-agent");
+        thread.setDaemon(true);
+        agent.ring.say(Ring.COPIES, "");
+        thread.start();
+    }
+
+    /** Whether a recorder shows up within a second: one that was killed does not. */
+    private boolean isRead() {
+        long before = ring.beat();
+        long begun = System.nanoTime();
+        while (ring.beat() == before) {
+            if (System.nanoTime() - begun > READ_WITHIN_NS || !pause()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Whether it lasted. */
+    private static boolean pause() {
+        try {
+            Thread.sleep(LOOK_MS);
+            return true;
+        } catch (InterruptedException interrupted) {
+            return false;
+        }
+    }
+
+    /** Stops once the recorder says so or is gone. */
+    private void watch() {
+        long beat = ring.beat();
+        long heard = System.nanoTime();
+        while (!ring.isToStop() && System.nanoTime() - heard < GONE_NS && pause()) {
+            long now = ring.beat();
+            if (now != beat) {
+                beat = now;
+                heard = System.nanoTime();
+            }
+        }
+        synchronized (Agent.class) {
+            // Otherwise another one has taken its place.
+            if (running == this) {
+                stop();
+                running = null;
+            }
+        }
+        ring.say(Ring.ENDED, refused == null ? "" : refused);
+    }
+
+    private void stop() {
+        Tap.copyInto(null);
+        instrumentation.removeTransformer(this);
+        retransform();
+    }
+
+    /** Has the JVM transform the layer again, in every class loader that has it. One that is loaded later comes by itself. */
+    private void retransform() {
+        try {
+            for (Class<?> loaded : instrumentation.getAllLoadedClasses()) {
+                if (loaded.getName().equals(LAYER)) {
+                    instrumentation.retransformClasses(loaded);
+                }
+            }
+        } catch (Exception | LinkageError error) {
+            refused = "the JVM does not transform " + LAYER + ": " + error;
+        }
+    }
+
+    @Override
+    public byte[] transform(
+            ClassLoader loader, String name, Class<?> loaded, ProtectionDomain domain, byte[] bytes) {
+        if (!LAYER.replace('.', '/').equals(name)) {
+            return null;
+        }
+        try {
+            if (Class.forName(Tap.class.getName(), false, loader) != Tap.class) {
+                throw new ClassNotFoundException("another " + Tap.class);
+            }
+            return Patch.apply(bytes);
+        } catch (Exception | LinkageError error) {
+            refused = "cannot patch " + LAYER + ": " + error;
+            return null;
+        }
+    }
+}

@@ -1,0 +1,143 @@
+package brokerscope.agent;
+
+import java.io.IOException;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.ReadableByteChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.channels.WritableByteChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.WeakHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * What a patched method calls first: calls the method again, which runs as it is this time, and copies the bytes that it moved.
+ * Reads from buffers by a duplicate, so that the broker finds them as it left them.
+ */
+public final class Tap {
+    /** The method is to run as it is. */
+    static final int RUN = Integer.MIN_VALUE;
+
+    private static final AtomicLong NEXT_ID = new AtomicLong(1);
+    private static final ThreadLocal<Caller> CALLERS = ThreadLocal.withInitial(Caller::new);
+
+    /** Nothing is copied without one. */
+    private static volatile Ring ring;
+
+    private Tap() {}
+
+    static void copyInto(Ring to) {
+        ring = to;
+    }
+
+    /** Before {@code SslTransportLayer.read(ByteBuffer)}. */
+    public static int read(Object layer, ByteBuffer buffer) throws IOException {
+        Ring to = ring;
+        Caller caller = to == null ? null : CALLERS.get();
+        if (caller == null || caller.isInside) {
+            return RUN;
+        }
+        int before = buffer.position();
+        boolean isFrameStart = before == 0 && buffer.capacity() == Integer.BYTES;
+        long begun = System.nanoTime();
+        int moved;
+        caller.isInside = true;
+        try {
+            moved = ((ReadableByteChannel) layer).read(buffer);
+        } finally {
+            caller.isInside = false;
+        }
+        if (moved > 0) {
+            caller.copy(to, layer, buffer, before, moved, isFrameStart ? Ring.FRAME_START : 0, begun);
+        }
+        return moved;
+    }
+
+    /** Before {@code SslTransportLayer.write(ByteBuffer)}. */
+    public static int write(Object layer, ByteBuffer buffer) throws IOException {
+        Ring to = ring;
+        Caller caller = to == null ? null : CALLERS.get();
+        if (caller == null || caller.isInside) {
+            return RUN;
+        }
+        int before = buffer.position();
+        long begun = System.nanoTime();
+        int moved;
+        caller.isInside = true;
+        try {
+            moved = ((WritableByteChannel) layer).write(buffer);
+        } finally {
+            caller.isInside = false;
+        }
+        if (moved > 0) {
+            caller.copy(to, layer, buffer, before, moved, Ring.WRITTEN, begun);
+        }
+        return moved;
+    }
+
+    /** A connection, as long as the broker keeps its layer. */
+    static final class Connection {
+        final long id = NEXT_ID.getAndIncrement();
+        final InetSocketAddress local;
+        final InetSocketAddress remote;
+        long read;
+        long written;
+
+        Connection(SocketChannel channel) throws IOException {
+            local = (InetSocketAddress) channel.getLocalAddress();
+            remote = (InetSocketAddress) channel.getRemoteAddress();
+        }
+    }
+
+    /** A thread of the broker's, to which each of its connections belongs alone. */
+    private static final class Caller {
+        private final int thread = ownId();
+        private final Map<Object, Connection> connections = new WeakHashMap<>();
+        /** The number of the ring that the connections were counted for: the ring itself is to go when it is done with. */
+        private long counted;
+
+        private boolean isInside;
+
+        void copy(Ring to, Object layer, ByteBuffer buffer, int before, int moved, int flags, long begun) {
+            try {
+                long ended = System.nanoTime();
+                if (counted != to.number) {
+                    connections.clear();
+                    counted = to.number;
+                }
+                Connection connection = connections.get(layer);
+                if (connection == null) {
+                    connection = new Connection(channelOf(layer));
+                    connections.put(layer, connection);
+                }
+                ByteBuffer bytes = buffer.duplicate();
+                bytes.limit(before + moved).position(before);
+                to.put(connection, flags, thread, begun, ended, bytes);
+            } catch (Throwable error) {
+                to.countError();
+            }
+        }
+    }
+
+    private static SocketChannel channelOf(Object layer) throws Throwable {
+        MethodHandle get =
+                MethodHandles.publicLookup()
+                        .findVirtual(layer.getClass(), "socketChannel", MethodType.methodType(SocketChannel.class));
+        return (SocketChannel) get.invoke(layer);
+    }
+
+    /** The thread's id in the JVM's pid namespace. */
+    private static int ownId() {
+        try {
+            return Integer.parseInt(
+                    Files.readSymbolicLink(Path.of("/proc/thread-self")).getFileName().toString());
+        } catch (IOException | RuntimeException error) {
+            return 0;
+        }
+    }
+}
