@@ -42,6 +42,7 @@ fn main() {
     write(&folder, "http", &http::seeds());
     write(&folder, "log", &logs::seeds());
     write(&folder, "reassembly", &reassembly());
+    write(&folder, "plaintext", &plaintext());
     write(&folder, "rows", &[watch::fuzzing::request()]);
     write(&folder, "segment", &log_dirs::seeds());
     write(&folder, "settings", &settings::seeds());
@@ -59,6 +60,23 @@ fn write(folder: &Path, target: &str, seeds: &[Vec<u8>]) {
     for (i, seed) in seeds.iter().enumerate() {
         fs::write(folder.join(format!("{i:03}")), seed).expect("the folder can be written to");
     }
+}
+
+/// A nonce, and a ring with a record of some bytes that were read and one of some that were written.
+fn plaintext() -> Vec<Vec<u8>> {
+    let nonce = 7_u64;
+    let record = |position: u64, flags: u32, bytes: &[u8]| {
+        let mut record = (nonce ^ (position + 1)).to_ne_bytes().to_vec();
+        record.extend((bytes.len() as u32).to_ne_bytes());
+        record.extend(flags.to_ne_bytes());
+        record.resize(88, 1);
+        record.extend(bytes);
+        record.resize(record.len().next_multiple_of(8), 0);
+        record
+    };
+    let first = record(0, 2, &[0, 0, 0, 9]);
+    let second = record(first.len() as u64, 1, b"an answer");
+    vec![[&nonce.to_ne_bytes()[..], &first, &second].concat()]
 }
 
 /// Requests of every version of Produce and Fetch, and some whose bodies are not read.

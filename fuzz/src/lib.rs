@@ -23,6 +23,7 @@ pub mod log;
 mod packets;
 pub mod pcap;
 pub mod pcapng;
+pub mod plaintext;
 pub mod produce;
 pub mod reassembly;
 pub mod rows;

@@ -3,15 +3,15 @@
 use peak_alloc::PeakAlloc;
 
 use crate::{
-    analyzer, attach, batch, dump, fetch, frame, http, jfr, log, pcap, pcapng, produce, reassembly, rows,
-    segment, settings, symbols, tail,
+    analyzer, attach, batch, dump, fetch, frame, http, jfr, log, pcap, pcapng, plaintext, produce,
+    reassembly, rows, segment, settings, symbols, tail,
 };
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     analyzer::TARGET,
     attach::TARGET,
     batch::TARGET,
@@ -23,6 +23,7 @@ pub const TARGETS: [Target; 18] = [
     log::TARGET,
     pcap::TARGET,
     pcapng::TARGET,
+    plaintext::TARGET,
     produce::TARGET,
     reassembly::TARGET,
     rows::TARGET,

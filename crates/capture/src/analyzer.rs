@@ -14,6 +14,8 @@ use crate::early::MAX_WAIT;
 use crate::exchange::NoResponse;
 use crate::link::{self, Flags, NoSegment, Segment, Side};
 use crate::packet::Packet;
+#[cfg(feature = "live")]
+use crate::plaintext::{Piece, PlaintextConnections};
 use crate::streams::Ends;
 
 /// How often, in the packets' time, silent connections are asked about requests that wait too long.
@@ -30,6 +32,8 @@ pub struct Analyzer {
     next_round: Nanos,
     /// Connections in which segments wait, and when to ask them, were they silent until then.
     waiting: VecDeque<(Nanos, Ends)>,
+    #[cfg(feature = "live")]
+    plaintext: PlaintextConnections,
 }
 
 impl Analyzer {
@@ -46,7 +50,29 @@ impl Analyzer {
             cx: Context::new(config),
             next_round: Nanos::MIN,
             waiting: VecDeque::new(),
+            #[cfg(feature = "live")]
+            plaintext: PlaintextConnections::new(limits.connections),
         }
+    }
+
+    /// Takes in bytes of a TLS connection that the broker read or wrote, by a call that began and ended at these times; hands the
+    /// requests they complete to `out`.
+    #[cfg(feature = "live")]
+    pub fn piece(
+        &mut self,
+        piece: &Piece<'_>,
+        (begun, ended): (Nanos, Nanos),
+        out: &mut impl FnMut(Box<Request>),
+    ) {
+        let is_broker = self.ports.is_empty() || self.ports.contains(&piece.local.port());
+        let segments = self.plaintext.segments(piece, is_broker);
+        for segment in segments.opening.iter().flatten().chain(&segments.begun) {
+            self.segment(segment, begun);
+        }
+        if let Some(rest) = &segments.ended {
+            self.segment(rest, ended);
+        }
+        self.cx.drain(out);
     }
 
     /// Takes in one packet; hands the requests it completes to `out`.

@@ -18,6 +18,9 @@ pub struct Config {
     /// Packets of both directions are captured, as by a live watch. Then a request on a connection of which neither side
     /// acknowledged what the other sent has no row: the broker has never seen it, and anybody can send such packets.
     pub both_directions: bool,
+    /// It is not packets that are taken in but what an agent in the JVM copied of TLS connections: the streams have no sequence
+    /// numbers of TCP's.
+    pub is_plaintext: bool,
     /// Bounds.
     pub limits: Limits,
 }

@@ -17,6 +17,7 @@ use crate::topics::Topics;
 pub(crate) struct Context {
     pub(crate) limits: Limits,
     pub(crate) both_directions: bool,
+    pub(crate) is_plaintext: bool,
     pub(crate) stream_options: wire::stream::Options,
     pub(crate) counters: Counters,
     pub(crate) topics: Topics,
@@ -40,6 +41,7 @@ impl Context {
         Self {
             limits,
             both_directions: config.both_directions,
+            is_plaintext: config.is_plaintext,
             stream_options: config.stream_options(),
             counters: Counters::default(),
             topics: Topics::new(config.topics, limits.topic_bytes),
@@ -64,6 +66,11 @@ impl Context {
         *self.counters.requests_by_api.entry(row.api).or_default() += 1;
         self.finished_bytes += row.memory_bytes();
         self.finished.push(row);
+    }
+
+    /// The TCP sequence number at an offset of a stream, where the stream is TCP's.
+    pub(crate) fn sequence(&self, offset: u64) -> Option<u32> {
+        (!self.is_plaintext).then_some(offset as u32)
     }
 
     /// Whether there are so many finished rows that no more requests are taken before they are handed over.

@@ -280,9 +280,9 @@ fn of_request(
         correlation_id: frame.correlation_id,
         client_id: client_id.clone(),
         request_bytes: frame.size,
-        sequence: Some(frame.stream_start as u32),
+        sequence: cx.sequence(frame.stream_start),
         error: frame.error.map(|error| Arc::from(error.to_string())),
-        seen_by: Some(RequestSource::Packets),
+        seen_by: Some(if cx.is_plaintext { RequestSource::TlsAgent } else { RequestSource::Packets }),
         ..Request::new(client, broker)
     });
     match &frame.body {
@@ -378,7 +378,7 @@ fn batch(header: &BatchHeader) -> Batch {
 /// Adds what the response says, its times apart.
 fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, cx: &mut Context) {
     row.response_bytes = Some(frame.size);
-    row.response_sequence = Some(frame.stream_start as u32);
+    row.response_sequence = cx.sequence(frame.stream_start);
     if let Some(error) = frame.error {
         add_error(row, &format!("response: {error}"));
     }

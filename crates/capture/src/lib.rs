@@ -28,6 +28,8 @@ pub mod link;
 #[cfg(feature = "live")]
 pub mod live;
 pub mod packet;
+#[cfg(feature = "live")]
+pub mod plaintext;
 pub mod reassembly;
 mod replicas;
 mod streams;

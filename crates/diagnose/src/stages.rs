@@ -4,7 +4,8 @@
 //! A stage has time only where its ends were seen:
 //! - packets: `network_in`, `head_of_line`, `network_out`; without them `network_in` begins when the first byte is read;
 //! - the socket read that took the request's last byte and the write that gave the response's first byte, by TCP
-//!   sequence numbers: `receive` ends with the one and what its thread went on with at once, `respond` with the other;
+//!   sequence numbers: `receive` ends with the one and what its thread went on with at once, `respond` with the other. Of a TLS
+//!   connection those within the broker's calls for the request and the response, which the agent saw begin and end;
 //! - the appends of the request's partitions, by their batches: `append`, with the waits and operations of the same
 //!   thread around them `lock` and `handler`;
 //! - followers' fetches, by partition and offset: `remote`. Where none is seen, and it is not known that there are no
@@ -190,6 +191,10 @@ pub(crate) fn unread(window: &Window, request: &Request) -> Option<TimeSpan> {
 /// The read by which the broker had all of a request, which it makes once it can serve it: where many wait on their
 /// connection, that is long after it came.
 fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<SocketCall> {
+    if request.seen_by == Some(RequestSource::TlsAgent) {
+        let called = TimeSpan::new(request.arrival, request.arrival_end);
+        return window.sockets.last_read_within(connection_of(request), called);
+    }
     let last = request.sequence_end()?.wrapping_sub(1);
     let read = window.sockets.read_of(connection_of(request), last, served_from)?;
     let fits = read.end >= request.arrival_end - CLOCK_SLACK
@@ -199,6 +204,10 @@ fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<Soc
 
 /// The write that began a request's response.
 fn answer_of(window: &Window, request: &Request) -> Option<SocketCall> {
+    if request.seen_by == Some(RequestSource::TlsAgent) {
+        let called = TimeSpan::new(request.response?, request.end?);
+        return window.sockets.first_write_within(connection_of(request), called);
+    }
     let (first, response) = request.response_sequence.zip(request.response)?;
     let write = window.sockets.write_of(connection_of(request), first, response)?;
     let fits = write.start <= response + CLOCK_SLACK && write.start >= request.arrival_end - CLOCK_SLACK;

@@ -70,7 +70,7 @@ row! {
         error_code: Option<i16>,
         /// What could not be read of this request or its response.
         error: Option<Arc<str>>,
-        /// What its times and bytes are from: `packets`, or `socket-calls` with `--watch always-on`. None in recordings that do not say.
+        /// What its times and bytes are from: `packets`, `socket-calls` with `--watch always-on`, or `tls-agent` with `--see-tls`. None in recordings that do not say.
         seen_by: Option<RequestSource>,
         /// The partitions the request names, in its order.
         partitions: Vec<Partition>,
@@ -119,6 +119,8 @@ named! {
         /// The broker's calls on its socket (`--watch always-on`): from the first byte in it to the last that it wrote, and only
         /// the heads of both frames.
         SocketCalls = "socket-calls",
+        /// The agent in the broker's JVM (`--see-tls`): all of both frames, and when the broker's calls for them began and ended.
+        TlsAgent = "tls-agent",
     }
 }
 

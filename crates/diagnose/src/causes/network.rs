@@ -262,7 +262,7 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
     }
     let time = (free.left() - muted).at_least_zero();
     // Who reads it may have had no CPU between two reads, and its bytes been there.
-    let by_packets = request.seen_by != Some(RequestSource::SocketCalls);
+    let by_packets = matches!(request.seen_by, None | Some(RequestSource::Packets));
     let confidence = if fits && by_packets { Confidence::Exact } else { Confidence::Strong };
     found.extend((time > Nanos::ZERO).then(|| {
         let text = format!("the request's {} bytes took {} to arrive", request.request_bytes, span.length());

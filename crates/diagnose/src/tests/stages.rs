@@ -1,6 +1,8 @@
 //! Stages: each has the time that was injected for it, they add up, and what nobody saw is nobody's.
 
-use model::{Cause, Event, Nanos, PartitionState, Request, Row, SocketOp, SocketOpKind, Stage, Verdict};
+use model::{
+    Cause, Event, Nanos, PartitionState, Request, RequestSource, Row, SocketOp, SocketOpKind, Stage, Verdict,
+};
 
 use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
 use crate::{Config, Engine};
@@ -108,6 +110,36 @@ fn what_no_source_saw_stays_unobserved() {
     let no_append = without(&[2, 3]);
     assert_eq!(no_append[1], (Stage::Receive, 20));
     assert_eq!(no_append.last(), Some(&(Stage::Unobserved, 159)), "{no_append:?}");
+}
+
+/// Of TLS the numbers of bytes say nothing: what an agent saw is read and answered by the calls within the broker's own.
+#[test]
+fn a_request_on_a_tls_connection_is_read_and_answered_within_its_calls() {
+    let (numbered, mut events) = all_stages();
+    let ours = Request {
+        seen_by: Some(RequestSource::TlsAgent),
+        arrival_end: us(1_030_100),
+        response: Some(us(1_189_800)),
+        sequence: None,
+        response_sequence: None,
+        ..numbered
+    };
+    events.pop();
+    events.push(asked(ours.clone()));
+    let of = |events: Vec<Event>| stages(&run(events).0[0]);
+    let seen = [
+        (Stage::NetworkIn, 30),
+        (Stage::Queue, 29),
+        (Stage::Handler, 10),
+        (Stage::Append, 110),
+        (Stage::Respond, 9),
+        (Stage::NetworkOut, 10),
+    ];
+    assert_eq!(of(events.clone()), seen);
+    // One that lasted longer than the call of it was not in it.
+    let Event::SocketOp(read) = &mut events[0] else { unreachable!() };
+    read.end = us(1_030_200);
+    assert!(of(events).iter().any(|(stage, _)| *stage == Stage::Unobserved));
 }
 
 #[test]

@@ -104,6 +104,20 @@ impl Sockets {
         self.connections.get(&connection)?.writes.covering(byte, near)
     }
 
+    /// The last read of a connection within a stretch.
+    pub(crate) fn last_read_within(&self, connection: Connection, span: TimeSpan) -> Option<SocketCall> {
+        let reads = &self.connections.get(&connection)?.reads;
+        let before = reads.kept.range(..reads.first_after(span.end));
+        before.rev().copied().take_while(|call| call.end > span.start).find(|call| call.start >= span.start)
+    }
+
+    /// The first write to a connection within a stretch.
+    pub(crate) fn first_write_within(&self, connection: Connection, span: TimeSpan) -> Option<SocketCall> {
+        let writes = &self.connections.get(&connection)?.writes;
+        let after = writes.kept.range(writes.first_after(span.start)..);
+        after.copied().take_while(|call| call.end <= span.end).find(|call| call.start >= span.start)
+    }
+
     /// What else a connection was given from a write on, as far as it began before `until`.
     pub(crate) fn writes_within(
         &self,
@@ -308,6 +322,22 @@ mod tests {
         assert_eq!(sockets.write_of(connection(), begin, Nanos(0)), None, "the other direction");
         let elsewhere = ("10.0.0.8:40000".parse().unwrap(), connection().1);
         assert_eq!(sockets.read_of(elsewhere, begin, Nanos(0)), None);
+    }
+
+    #[test]
+    fn a_read_is_within_a_stretch_if_all_of_it_is() {
+        let mut sockets = Sockets::default();
+        for start in [0, 10, 20] {
+            sockets.push(&op(7, start, start as u32, 10));
+        }
+        let last = |start, end| {
+            let span = TimeSpan::new(Nanos(start), Nanos(end));
+            sockets.last_read_within(connection(), span).map(|read| read.start.0)
+        };
+        assert_eq!([last(0, 100), last(0, 25), last(0, 24)], [Some(20), Some(20), Some(10)]);
+        assert_eq!([last(1, 14), last(11, 24), last(26, 100)], [None, None, None]);
+        let span = TimeSpan::new(Nanos(0), Nanos(100));
+        assert_eq!(sockets.first_write_within(connection(), span), None, "the other direction");
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::text_writer::TextWriter;
 /// Of a request of a watch that is always on.
 const SEEN_BY_CALLS: &str = "seen by the broker's calls on its socket (--watch always-on): it may have waited longer in the socket before its \
      first byte was read, and the time after its last was written is not in it";
+/// Of a request on a TLS connection.
+const SEEN_BY_AGENT: &str = "seen by the broker's calls on a TLS connection (--see-tls): when its bytes came and left is not seen, nor \
+     how long it waited in the socket before its first byte was read";
 /// Requests with the same number that are kept, and that are named.
 const MAX_REQUESTS: usize = 10;
 /// Columns of what a row is, of its start and its length.
@@ -126,8 +129,12 @@ fn write<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict) -> io::Result<()
         writeln!(text.out, "  … and {}", format_count_of(more, "more span"))?;
     }
     evidence(text, verdict, &axis)?;
-    let by_calls = request.seen_by == Some(RequestSource::SocketCalls);
-    let limits = story::limits(verdict).chain(by_calls.then(|| SEEN_BY_CALLS.to_owned()));
+    let not_by_packets = match request.seen_by {
+        Some(RequestSource::SocketCalls) => Some(SEEN_BY_CALLS),
+        Some(RequestSource::TlsAgent) => Some(SEEN_BY_AGENT),
+        Some(RequestSource::Packets) | None => None,
+    };
+    let limits = story::limits(verdict).chain(not_by_packets.map(str::to_owned));
     let limits = limits.collect::<Vec<_>>();
     if !limits.is_empty() {
         writeln!(text.out)?;

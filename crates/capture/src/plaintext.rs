@@ -1,0 +1,408 @@
+//! What a broker's TLS connections carry, as the agent in its JVM (`agent/`) hands it over: a ring of records in memory that both
+//! have open, the agent as the writer. Makes segments of it, as if the connections were not encrypted.
+//!
+//! ```text
+//! file:    4 KiB head, then the ring
+//! head:    0 magic u64, 8 capacity u32, 16 nonce u64 | 64 head u64 | 128 tail u64, 136 !tail u64
+//!          192 records dropped u64, 200 bytes dropped u64, 208 errors u64 | 256 beat u64, 264 stop u32
+//!          320 state u32, 324 length of its text u32, 328 text
+//! record:  0 nonce ^ (position + 1) u64, 8 length u32, 12 flags u32, 16 connection u64, 24 offset in the stream u64
+//!          32 begun ns u64, 40 ended ns u64, 48 thread u32, 52 local port u16, 54 remote port u16
+//!          56 local address [u8; 16], 72 remote address [u8; 16], 88 bytes, padded to 8
+//! ```
+//!
+//! Positions count bytes since the beginning; the first word of a record is written last. The ring is read by `pread`, so that a
+//! file that is cut short is an error and not a signal, and who writes while it is read changes nothing that was checked.
+//!
+//! Fuzzed by: plaintext.
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{Ordering, fence};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+use crate::link::{Flags, Segment};
+use crate::table::Table;
+
+const MAGIC: u64 = 0x6273_636f_7065_0001;
+const HEAD: u64 = 4_096;
+const TAIL_AT: u64 = 128;
+const DROPPED_AT: u64 = 192;
+const BEAT_AT: u64 = 256;
+const STOP_AT: u64 = 264;
+const STATE_AT: u64 = 320;
+const MAX_TEXT: usize = 256;
+
+const RECORD_HEAD: usize = 88;
+const MAX_RECORD_BYTES: usize = 32 << 10;
+/// Read at once; a multiple of 8, and room for any record.
+const PIECE: usize = 256 << 10;
+
+const WRITTEN: u32 = 1;
+const FRAME_START: u32 = 2;
+const PADDING: u32 = 4;
+
+/// Bytes that the broker read from a connection or wrote to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// The connection's number; another one between the same ends has another.
+    pub connection: u64,
+    /// Whether the broker wrote them.
+    pub is_written: bool,
+    /// Whether a frame begins with them.
+    pub is_frame_start: bool,
+    /// Bytes of this connection and direction before them, since the agent first saw it.
+    pub offset: u64,
+    /// When the broker's call for them began, and ended: `CLOCK_MONOTONIC`, nanoseconds.
+    pub called_ns: (u64, u64),
+    /// The thread that called, in the JVM's pid namespace; 0 if it is not known.
+    pub thread: u32,
+    /// The broker's end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
+/// What an agent does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentState {
+    /// It has not begun.
+    Silent,
+    /// It copies.
+    Copies,
+    /// It does not, and why.
+    Refused(String),
+    /// It has stopped; the broker runs as before.
+    Ended,
+}
+
+/// What an agent had no room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingLosses {
+    /// Records.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Calls of which something could not be copied.
+    pub errors: u64,
+}
+
+/// The reader's end.
+#[derive(Debug)]
+pub struct PlaintextRing {
+    file: File,
+    capacity: u64,
+    nonce: u64,
+    tail: u64,
+    buffer: Vec<u8>,
+}
+
+impl PlaintextRing {
+    /// Makes an empty ring of a new file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn create(file: &File, capacity: u32, nonce: u64) -> io::Result<()> {
+        file.set_len(HEAD + u64::from(capacity))?;
+        file.write_all_at(&capacity.to_ne_bytes(), 8)?;
+        file.write_all_at(&nonce.to_ne_bytes(), 16)?;
+        publish(file, 0)?;
+        file.write_all_at(&MAGIC.to_ne_bytes(), 0)
+    }
+
+    /// Reads a ring that was made with this capacity and nonce: what the file says by now is another's word.
+    pub fn new(file: File, capacity: u32, nonce: u64) -> Self {
+        Self { file, capacity: u64::from(capacity), nonce, tail: 0, buffer: Vec::new() }
+    }
+
+    /// Tells the agent that somebody reads: once a second at least.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn beat(&self, now_ns: u64) -> io::Result<()> {
+        self.file.write_all_at(&now_ns.to_ne_bytes(), BEAT_AT)
+    }
+
+    /// Has the agent stop.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn stop(&self) -> io::Result<()> {
+        self.file.write_all_at(&1_u32.to_ne_bytes(), STOP_AT)
+    }
+
+    /// Gives back the memory of what has been read; the file stays as long as it was.
+    ///
+    /// # Errors
+    /// The file system cannot do it.
+    pub fn give_back(&self) -> io::Result<()> {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(fallocate(&self.file, how, HEAD, self.capacity)?)
+    }
+
+    /// What the agent does.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn state(&self) -> io::Result<AgentState> {
+        let mut said = [0; 8 + MAX_TEXT];
+        self.file.read_exact_at(&mut said, STATE_AT)?;
+        let text = || {
+            let length = u32_at(&said, 4).unwrap_or_default() as usize;
+            let text = said.get(8..8 + length.min(MAX_TEXT)).unwrap_or_default();
+            String::from_utf8_lossy(text).chars().filter(|c| !c.is_control()).collect()
+        };
+        Ok(match u32_at(&said, 0) {
+            Some(1) => AgentState::Copies,
+            Some(2) => AgentState::Refused(text()),
+            Some(3) => AgentState::Ended,
+            _ => AgentState::Silent,
+        })
+    }
+
+    /// What it had no room for so far.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn dropped(&self) -> io::Result<RingLosses> {
+        let mut counts = [0; 24];
+        self.file.read_exact_at(&mut counts, DROPPED_AT)?;
+        let count = |at| u64_at(&counts, at).unwrap_or_default();
+        Ok(RingLosses { records: count(0), bytes: count(8), errors: count(16) })
+    }
+
+    /// Hands over the records there are, at most as many as the ring holds. How many bytes they took.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has what the agent never writes.
+    pub fn read(&mut self, out: &mut dyn FnMut(&Piece<'_>)) -> io::Result<u64> {
+        let begin = self.tail;
+        while self.tail - begin < self.capacity {
+            let rest = self.capacity - self.tail % self.capacity;
+            if rest < RECORD_HEAD as u64 {
+                self.tail += rest;
+                continue;
+            }
+            let length = (PIECE as u64).min(rest) as usize;
+            self.fill(length)?;
+            let committed = committed(&self.buffer, self.tail, self.nonce, length as u64 == rest)?;
+            if committed == 0 {
+                break;
+            }
+            // What was written before the words that were just seen is to be seen now.
+            fence(Ordering::Acquire);
+            self.fill(committed)?;
+            pieces(&self.buffer).for_each(|piece| out(&piece));
+            self.tail += committed as u64;
+            publish(&self.file, self.tail)?;
+        }
+        Ok(self.tail - begin)
+    }
+
+    fn fill(&mut self, length: usize) -> io::Result<()> {
+        self.buffer.resize(length, 0);
+        self.file.read_exact_at(&mut self.buffer, HEAD + self.tail % self.capacity)
+    }
+}
+
+/// Makes room up to a position. No agent takes a number for one that it sees half written, because its complement does not fit.
+fn publish(file: &File, tail: u64) -> io::Result<()> {
+    let mut words = [0; 16];
+    words[..8].copy_from_slice(&tail.to_ne_bytes());
+    words[8..].copy_from_slice(&(!tail).to_ne_bytes());
+    file.write_all_at(&words, TAIL_AT)
+}
+
+/// How many bytes are whole records, from `position` on; `is_to_end` says that the ring ends with the bytes.
+fn committed(bytes: &[u8], position: u64, nonce: u64, is_to_end: bool) -> io::Result<usize> {
+    let mut at = 0;
+    while let Some(record) = bytes.get(at..).filter(|rest| rest.len() >= RECORD_HEAD) {
+        if u64_at(record, 0) != Some(nonce ^ (position + at as u64 + 1)) {
+            break;
+        }
+        if u32_at(record, 12) == Some(PADDING) && !is_to_end {
+            break;
+        }
+        let Some(length) = record_length(record) else { return Err(not_the_agents()) };
+        match length {
+            length if length <= record.len() => at += length,
+            _ if is_to_end => return Err(not_the_agents()),
+            _ => break,
+        }
+    }
+    Ok(at)
+}
+
+/// How long a record is; none of one that no agent writes.
+fn record_length(record: &[u8]) -> Option<usize> {
+    let (length, flags) = (u32_at(record, 8)? as usize, u32_at(record, 12)?);
+    if flags == PADDING {
+        // To the end of the ring, which is where the bytes end: no other record fits.
+        return Some(record.len());
+    }
+    (length <= MAX_RECORD_BYTES).then_some((RECORD_HEAD + length).next_multiple_of(8))
+}
+
+/// The pieces in whole records. They may have been written over since they were seen to be whole.
+fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = Piece<'_>> {
+    std::iter::from_fn(move || {
+        loop {
+            let record = bytes;
+            bytes = record.get(record_length(record)?..)?;
+            if u32_at(record, 12)? != PADDING {
+                return piece(record);
+            }
+        }
+    })
+}
+
+fn piece(record: &[u8]) -> Option<Piece<'_>> {
+    let flags = u32_at(record, 12)?;
+    let length = u32_at(record, 8)? as usize;
+    Some(Piece {
+        connection: u64_at(record, 16)?,
+        is_written: flags & WRITTEN != 0,
+        is_frame_start: flags & FRAME_START != 0,
+        offset: u64_at(record, 24)?,
+        called_ns: (u64_at(record, 32)?, u64_at(record, 40)?),
+        thread: u32_at(record, 48)?,
+        local: SocketAddr::new(address_at(record, 56)?, u16_at(record, 52)?),
+        remote: SocketAddr::new(address_at(record, 72)?, u16_at(record, 54)?),
+        bytes: record.get(RECORD_HEAD..RECORD_HEAD + length)?,
+    })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn address_at(bytes: &[u8], at: usize) -> Option<IpAddr> {
+    let address: [u8; 16] = *bytes.get(at..)?.first_chunk()?;
+    Some(Ipv6Addr::from(address).to_canonical())
+}
+
+fn not_the_agents() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the ring has what the agent never writes")
+}
+
+/// Numbers that follow each other, multiplied by it, are far apart (Knuth's multiplicative hash).
+const SPREAD: u32 = 0x9e37_79b1;
+
+/// The connections that pieces came from.
+pub(crate) struct PlaintextConnections(Table<(SocketAddr, SocketAddr), StreamPosition>);
+
+/// One of them, of which each direction's stream goes on here.
+struct StreamPosition {
+    id: u64,
+    /// The sequence number of the first byte of each direction: another one than the connection before had.
+    base: u32,
+    has_begun: bool,
+    read: u32,
+    written: u32,
+}
+
+impl PlaintextConnections {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self(Table::new(limit))
+    }
+
+    /// The segments that would have carried a piece, and which of them come when its call began and which when it ended. None of
+    /// a client's connection before the beginning of a request: nothing says where in a frame it is.
+    pub(crate) fn segments<'p>(&mut self, piece: &Piece<'p>, is_broker: bool) -> PieceSegments<'p> {
+        let ends = (piece.local, piece.remote);
+        if self.0.touch(&ends).is_none_or(|followed| followed.id != piece.connection) {
+            let base = (piece.connection as u32).wrapping_mul(SPREAD);
+            let new = StreamPosition {
+                id: piece.connection,
+                base,
+                has_begun: !is_broker,
+                read: base,
+                written: base,
+            };
+            self.0.remove(&ends);
+            self.0.insert(ends, new);
+        }
+        let Some(followed) = self.0.touch(&ends) else { return PieceSegments::default() };
+        let begins = !followed.has_begun && piece.is_frame_start && !piece.is_written;
+        followed.has_begun |= begins;
+        let mut segments = PieceSegments::default();
+        let offset = followed.base.wrapping_add(piece.offset as u32);
+        if begins {
+            segments.opening = opening(piece, offset, followed.written);
+        }
+        let end = offset.wrapping_add(piece.bytes.len() as u32);
+        let other = if piece.is_written {
+            followed.written = end;
+            followed.read
+        } else {
+            followed.read = end;
+            followed.written
+        };
+        if followed.has_begun {
+            let (first, rest) = piece.bytes.split_at(1.min(piece.bytes.len()));
+            let of = |bytes, seq| segment(piece, Flags::ACK, (seq, other), bytes);
+            segments.begun = Some(of(first, offset));
+            segments.ended = (!rest.is_empty()).then(|| of(rest, offset.wrapping_add(1)));
+        }
+        segments
+    }
+}
+
+/// The segments that would have carried a piece.
+#[derive(Default)]
+pub(crate) struct PieceSegments<'p> {
+    /// Those that would have opened the connection.
+    pub(crate) opening: [Option<Segment<'p>>; 2],
+    /// Its first byte, when the call for it began.
+    pub(crate) begun: Option<Segment<'p>>,
+    /// The others, when that had ended.
+    pub(crate) ended: Option<Segment<'p>>,
+}
+
+/// A client's SYN and the broker's, so that the next bytes of both are the first.
+fn opening<'p>(piece: &Piece<'p>, read: u32, written: u32) -> [Option<Segment<'p>>; 2] {
+    let (read, written) = (read.wrapping_sub(1), written.wrapping_sub(1));
+    let syn = segment(piece, Flags::SYN, (read, 0), &[]);
+    let answer = Segment {
+        src: piece.local,
+        dst: piece.remote,
+        ..segment(piece, Flags::SYN | Flags::ACK, (written, read.wrapping_add(1)), &[])
+    };
+    [Some(syn), Some(answer)]
+}
+
+fn segment<'p>(piece: &Piece<'p>, flags: Flags, (seq, ack): (u32, u32), payload: &'p [u8]) -> Segment<'p> {
+    let (src, dst) = if piece.is_written { (piece.local, piece.remote) } else { (piece.remote, piece.local) };
+    Segment { src, dst, seq, ack, flags, payload, missing: 0 }
+}
+
+/// For fuzzing: what is read of a ring is bounded, of any bytes.
+#[doc(hidden)]
+pub fn fuzz_ring(bytes: &[u8], nonce: u64) {
+    let bytes = bytes.get(..PIECE).unwrap_or(bytes);
+    for is_to_end in [false, true] {
+        if let Ok(length) = committed(bytes, 0, nonce, is_to_end) {
+            let whole = bytes.get(..length).unwrap_or_default();
+            let read: usize = pieces(whole).map(|piece| piece.bytes.len()).sum();
+            assert!(read <= whole.len(), "no byte is read twice");
+        }
+        let read: usize = pieces(bytes).map(|piece| piece.bytes.len()).sum();
+        assert!(read <= bytes.len(), "no byte is read twice");
+    }
+}
+
+#[cfg(test)]
+mod tests;
