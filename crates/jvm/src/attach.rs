@@ -86,6 +86,21 @@ impl Client {
         Err(Error::refused(self.machine.pid, command, &answer.text))
     }
 
+    /// Has it load an agent for Java, and calls that with an option; both paths are the JVM's. Loads no other code than the jar's.
+    ///
+    /// # Errors
+    /// What kept it from answering, or from loading it.
+    pub(crate) fn load_agent(&self, jar: &str, option: &str, bounds: Bounds) -> Result<(), Error> {
+        let answer =
+            ask(&self.machine, "load", &["instrument", "false", &format!("{jar}={option}")], bounds)?;
+        // The second line is the agent library's own code (`load_agent`, attachListener.cpp), from JDK 9 on with words before.
+        let code = answer.text.lines().next().and_then(|line| line.rsplit(' ').next());
+        if answer.status == 0 && code == Some("0") {
+            return Ok(());
+        }
+        Err(Error::refused(self.machine.pid, "load", &answer.text))
+    }
+
     /// The JVM.
     pub fn machine(&self) -> &Machine {
         &self.machine

@@ -30,6 +30,12 @@ pub enum Error {
     /// Its options forbid attaching.
     #[error("JVM {0} cannot be attached to: it was started with -XX:+DisableAttachMechanism")]
     Disabled(Pid),
+    /// Its options forbid agents.
+    #[error("JVM {0} takes no agent: it was started with -XX:-EnableDynamicAgentLoading")]
+    AgentsDisabled(Pid),
+    /// It sees no memory that files can lie in.
+    #[error("JVM {0} has no tmpfs at /dev/shm: what its TLS connections carry must not reach a disk")]
+    NoTmpfs(Pid),
     /// It does not listen, and the signal that would tell it to would kill it.
     #[error("JVM {0} cannot be attached to: it does not handle SIGQUIT, which opens its attach socket")]
     NoSigquitHandler(Pid),

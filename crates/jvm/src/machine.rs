@@ -39,6 +39,8 @@ pub struct Machine {
     pub catches_sigquit: bool,
     /// Whether its command line or environment has `-XX:+DisableAttachMechanism`.
     pub attach_disabled: bool,
+    /// Whether it has `-XX:-EnableDynamicAgentLoading`.
+    pub agents_disabled: bool,
     dir: PathBuf,
 }
 
@@ -109,7 +111,8 @@ impl Machine {
                 source,
             })?,
             catches_sigquit: status.caught & (1 << (SIGQUIT - 1)) != 0,
-            attach_disabled: disabled(&environment, &arguments),
+            attach_disabled: flag(&environment, &arguments, b"DisableAttachMechanism") == Some(true),
+            agents_disabled: flag(&environment, &arguments, b"EnableDynamicAgentLoading") == Some(false),
             dir,
         })
     }
@@ -126,6 +129,15 @@ impl Machine {
             Kind::HotSpot if self.attach_disabled => Err(Error::Disabled(pid)),
             Kind::HotSpot => Ok(()),
         }
+    }
+
+    /// Why no agent is to be loaded into it, if so.
+    ///
+    /// # Errors
+    /// As [`Machine::check_attachable`], or [`Error::AgentsDisabled`].
+    pub fn check_takes_agents(&self) -> Result<(), Error> {
+        self.check_attachable()?;
+        if self.agents_disabled { Err(Error::AgentsDisabled(self.pid)) } else { Ok(()) }
     }
 
     /// A file or link of the process.
@@ -159,7 +171,8 @@ impl TemporaryFile {
         }
         // A pipe of that name would have this wait for a reader.
         let never = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let flags = flags | OFlags::CREATE | OFlags::WRONLY | never;
+        let access = if flags.contains(OFlags::RDWR) { OFlags::empty() } else { OFlags::WRONLY };
+        let flags = flags | OFlags::CREATE | access | never;
         let file = openat(&directory, name, flags, Mode::RUSR | Mode::WUSR)?;
         Ok((Self { directory, name: name.to_owned() }, File::from(file)))
     }
@@ -214,20 +227,19 @@ fn kind(maps: &Path) -> io::Result<Kind> {
     Ok(kind)
 }
 
-/// Whether the flag is on. Of several the last counts, and the command line comes after `JAVA_TOOL_OPTIONS` and
-/// `JDK_JAVA_OPTIONS`.
-fn disabled(environment: &[u8], arguments: &[u8]) -> bool {
+/// Whether a flag is on or off, if it is given. Of several the last counts, and the command line comes after `JAVA_TOOL_OPTIONS`
+/// and `JDK_JAVA_OPTIONS`.
+fn flag(environment: &[u8], arguments: &[u8], name: &[u8]) -> Option<bool> {
     let options = environment.split(|byte| *byte == 0).filter(|variable| {
         [&b"JAVA_TOOL_OPTIONS="[..], b"JDK_JAVA_OPTIONS="].iter().any(|name| variable.starts_with(name))
     });
     let words = options.flat_map(|options| options.split(|byte| matches!(byte, b' ' | b'=')));
     let words = words.chain(arguments.split(|byte| *byte == 0));
-    let flag = |word: &[u8]| match word {
-        b"-XX:+DisableAttachMechanism" => Some(true),
-        b"-XX:-DisableAttachMechanism" => Some(false),
-        _ => None,
+    let given = |word: &[u8]| {
+        let (sign, rest) = word.strip_prefix(b"-XX:")?.split_first()?;
+        (rest == name && matches!(sign, b'+' | b'-')).then_some(*sign == b'+')
     };
-    words.filter_map(flag).next_back().unwrap_or(false)
+    words.filter_map(given).next_back()
 }
 
 fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
@@ -298,7 +310,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::{Kind, Machine, Owner, disabled};
+    use super::{Kind, Machine, Owner, flag};
     use crate::Error;
 
     const STATUS: &str = "Name:\tjava\nUmask:\t0022\nPid:\t4711\nUid:\t0\t1001\t1001\t1001\nGid:\t0\t1002\t1002\t1002\n\
@@ -320,7 +332,7 @@ mod tests {
         let read = machine(STATUS, HOTSPOT, "java\0kafka.Kafka\0").unwrap();
         assert_eq!((read.own_pid, read.owner, read.kind), (7, Owner { uid: 1001, gid: 1002 }, Kind::HotSpot));
         assert!(read.catches_sigquit && !read.attach_disabled);
-        assert!(read.check_attachable().is_ok());
+        assert!(read.check_attachable().is_ok() && read.check_takes_agents().is_ok());
     }
 
     #[test]
@@ -350,6 +362,16 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_that_takes_no_agents_can_be_asked_all_the_same() {
+        let read = machine(STATUS, HOTSPOT, "java\0-XX:-EnableDynamicAgentLoading\0").unwrap();
+        assert!(read.check_attachable().is_ok());
+        let said = read.check_takes_agents().unwrap_err().to_string();
+        assert!(said.contains("-XX:-EnableDynamicAgentLoading"), "{said}");
+        let read = machine(STATUS, HOTSPOT, "java\0-XX:+EnableDynamicAgentLoading\0").unwrap();
+        assert!(read.check_takes_agents().is_ok());
+    }
+
+    #[test]
     fn the_last_of_the_flags_counts_and_the_command_line_is_last() {
         const ON: &str = "-XX:+DisableAttachMechanism";
         const OFF: &str = "-XX:-DisableAttachMechanism";
@@ -362,11 +384,9 @@ mod tests {
             (tool(ON), format!("java\0{OFF}\0"), false),
             (format!("OTHER={ON}\0"), "java\0".to_owned(), false),
         ] {
-            assert_eq!(
-                disabled(environment.as_bytes(), arguments.as_bytes()),
-                expected,
-                "{environment} {arguments}"
-            );
+            let on = flag(environment.as_bytes(), arguments.as_bytes(), b"DisableAttachMechanism");
+            assert_eq!(on.unwrap_or(false), expected, "{environment} {arguments}");
+            assert_eq!(flag(environment.as_bytes(), arguments.as_bytes(), b"Enable"), None);
         }
     }
 

@@ -1,0 +1,75 @@
+//! The agent that copies what a broker's TLS connections carry (`agent/`, in Java): loads it into a JVM, with a ring in memory that
+//! both have open. Does not read the ring, and does not know what is in it.
+//!
+//! No file stays: the jar's is removed once it is loaded, and the ring's once both have it.
+//!
+//! Fuzzed by: attach.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::fs::{OFlags, fstatfs};
+
+use crate::attach::{Bounds, Client};
+use crate::machine::TemporaryFile;
+use crate::{Error, Machine};
+
+/// Built from `agent/src` by `agent/build`.
+const JAR: &[u8] = include_bytes!("../../../agent/brokerscope-agent.jar");
+/// The same for each start: the JVM puts a path that it knows already into its class path no second time.
+const JAR_NAME: &str = ".brokerscope-agent-1.jar";
+
+/// It transforms a class, for which it stops all threads.
+const BOUNDS: Bounds = Bounds { bytes: 4 << 10, time: Duration::from_secs(20) };
+
+/// `TMPFS_MAGIC` (`linux/magic.h`).
+const TMPFS: u64 = 0x0102_1994;
+
+/// Loads the agent. `prepare` makes a ring of the file that it is to copy into, and which is given back. The calling thread should
+/// be the JVM's user ([`crate::act_as`]); `number` tells rings of several recorders apart.
+///
+/// # Errors
+/// The JVM takes no agent, or there is no memory for files that it sees. Whether the agent does what it should is in the ring.
+pub fn load(
+    client: &Client,
+    number: u32,
+    prepare: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<File, Error> {
+    let machine = client.machine();
+    check(machine)?;
+    let system = |what| move |source| Error::System { pid: machine.pid, what, source };
+    let name = format!(".brokerscope-{number}");
+    let made = TemporaryFile::create(machine, "root/dev/shm", &name, OFlags::EXCL | OFlags::RDWR);
+    let (ring, file) = made.map_err(system("make a file in /dev/shm"))?;
+    if !is_tmpfs(&file).map_err(system("ask for the file system of /dev/shm"))? {
+        return Err(Error::NoTmpfs(machine.pid));
+    }
+    prepare(&file).map_err(system("write into /dev/shm"))?;
+    let jar = write_jar(machine).map_err(system("write its agent's jar"))?;
+    client.load_agent(&format!("/tmp/{}", jar.name), &format!("/dev/shm/{}", ring.name), BOUNDS)?;
+    Ok(file)
+}
+
+/// Whether a JVM takes an agent, as far as can be seen from outside.
+///
+/// # Errors
+/// Why not.
+pub fn check(machine: &Machine) -> Result<(), Error> {
+    machine.check_takes_agents()?;
+    let directory = foreign::open_directory(&machine.path("root/dev/shm"));
+    let has_memory = directory.is_ok_and(|directory| is_tmpfs(&directory).unwrap_or(false));
+    if has_memory { Ok(()) } else { Err(Error::NoTmpfs(machine.pid)) }
+}
+
+#[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "the type differs between architectures")]
+fn is_tmpfs(of: impl AsFd) -> io::Result<bool> {
+    Ok(fstatfs(of)?.f_type as u64 == TMPFS)
+}
+
+fn write_jar(machine: &Machine) -> io::Result<TemporaryFile> {
+    let (kept, mut file) = TemporaryFile::create(machine, "root/tmp", JAR_NAME, OFlags::EXCL)?;
+    file.write_all(JAR)?;
+    Ok(kept)
+}
