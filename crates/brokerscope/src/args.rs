@@ -173,6 +173,7 @@ impl Target {
             max_cost: None,
             message_id: None,
             jvm: jvm.recording(),
+            see_tls: jvm.see_tls,
             min_lock_wait: Some(MIN_LOCK_WAIT),
             cpu_samples_hz: CPU_SAMPLES_HZ,
             memory: watch::Memory::default(),
@@ -272,6 +273,9 @@ impl Source {
             Some(_) if self.jvm.no_attach => {
                 Err(Usage::new("--no-attach is for live input; reading a recording does not attach to a JVM"))
             }
+            Some(_) if self.jvm.see_tls => {
+                Err(Usage::new("--see-tls is for live input; a recording has what was read when it was made"))
+            }
             from => Ok(from.as_deref()),
         }
     }
@@ -294,6 +298,10 @@ pub(crate) struct Jvm {
     /// Record lock waits with JDK Flight Recorder in the broker's JVM (live).
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Jfr::Auto)]
     pub(crate) flight_recorder: Jfr,
+    /// Read what TLS connections carry (live): loads an agent into the broker's JVM that copies it into memory, for
+    /// brokerscope alone and until it ends.
+    #[arg(long, conflicts_with = "no_attach")]
+    pub(crate) see_tls: bool,
 }
 
 /// When to have the broker's JVM record.
@@ -465,8 +473,9 @@ pub(crate) struct Service {
 #[cfg(feature = "live")]
 impl Service {
     /// The flags that need packets, and whether each was given.
-    pub(crate) fn packet_flags(&self) -> [FullFlag; 2] {
+    pub(crate) fn packet_flags(&self) -> [FullFlag; 3] {
         [
+            ("--see-tls", self.jvm.see_tls),
             ("--interface", self.interface.interface.is_some()),
             ("--message-id", self.scope.filter.message_id.is_some()),
         ]

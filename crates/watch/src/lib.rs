@@ -43,6 +43,7 @@ mod running;
 mod source;
 mod supervisor;
 mod thread_names;
+mod tls;
 mod watch;
 
 pub use clock::now;

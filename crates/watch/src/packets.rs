@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,8 @@ pub(crate) struct Capture {
     pub(crate) opener: CaptureOpener,
     /// The program that parses packets.
     pub(crate) parser: PathBuf,
+    /// Whether what passes as TLS is read elsewhere ([`crate::tls`]).
+    pub(crate) tls_is_read: Arc<AtomicBool>,
 }
 
 impl Capture {
@@ -134,6 +137,7 @@ impl PacketSource {
             clock: feed.clock,
             memory_bytes: self.capture.memory_bytes,
             message_id_header: self.capture.message_id_header.clone(),
+            is_plaintext: false,
         };
         parser.tell(&begin, None)?;
         let mut ids = TopicIds::default();
@@ -210,6 +214,10 @@ impl PacketSource {
     /// Delivers what passed as TLS since the last time.
     fn tell_tls(&mut self, tls: Vec<(std::net::SocketAddr, TlsCount)>, feed: &Feed) {
         let end = feed.now();
+        if self.capture.tls_is_read.load(Ordering::Relaxed) {
+            self.tls_counted = Some(end);
+            return;
+        }
         let start = self.tls_counted.replace(end).unwrap_or(end - FIRST_COUNT);
         for (listener, TlsCount { connections, bytes }) in tls {
             feed.sender.send(TlsTraffic { start, end, listener, connections, bytes }.into());
@@ -283,7 +291,8 @@ impl PacketSource {
     }
 }
 
-fn tell_topics(parser: &Parser, topics: &[(TopicId, Arc<str>)]) -> io::Result<()> {
+/// Tells a parser names of topics.
+pub(crate) fn tell_topics(parser: &Parser, topics: &[(TopicId, Arc<str>)]) -> io::Result<()> {
     topics.chunks(LIST).try_for_each(|some| {
         let some = some.iter().map(|(id, name)| (id.to_string(), name.to_string())).collect();
         parser.tell(&Order::Topics(some), None)

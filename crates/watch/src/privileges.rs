@@ -30,6 +30,12 @@ pub(crate) fn keep_setuid_capabilities() -> rustix::io::Result<()> {
     keep_only(KEPT | CapabilitySet::SETUID | CapabilitySet::SETGID)
 }
 
+/// Gives away all but what it takes to become the broker's user in another thread, and to read the names of its topics.
+pub(crate) fn keep_attaching_capabilities() -> rustix::io::Result<()> {
+    let to_read = CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH;
+    keep_only(to_read | CapabilitySet::SETUID | CapabilitySet::SETGID)
+}
+
 /// Gives away all but what it takes to have the kernel measure BPF programs.
 pub(crate) fn keep_measuring_capability() -> rustix::io::Result<()> {
     keep_only(CapabilitySet::SYS_ADMIN)

@@ -2,6 +2,7 @@
 //! why: a watch with one source is still a watch.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use crate::queue::{self, EventSink, Queue};
 use crate::source::{BrokerProcess, CurrentBroker, Feed, Running, Source, WatchSummary};
 use crate::supervisor::{self, Attacher, Identity, Supervisor};
 use crate::thread_names::ThreadNames;
+use crate::tls::TlsSource;
 
 /// What the plan calls the whole of each source.
 pub(crate) const REQUESTS: &str = "requests";
@@ -45,6 +47,8 @@ const JVM: &str = "monitor-waits";
 const LOCK_WAITS: &str = "lock-waits";
 const HANDLER_CALLS: &str = "handler-calls";
 const IO_URING: &str = "io-uring";
+/// Requests on listeners that are TLS.
+pub(crate) const TLS: &str = "tls-requests";
 const ESCALATION: &str = "escalation";
 
 /// How long the first answer is waited for. A JVM that answers later is asked on.
@@ -102,6 +106,8 @@ pub struct Packets {
     pub interface: String,
     /// The record header to report as message id.
     pub message_id_header: Option<Vec<u8>>,
+    /// Whether to have an agent in the broker's JVM copy what TLS connections carry.
+    pub see_tls: bool,
 }
 
 impl Options {
@@ -123,6 +129,7 @@ impl Options {
             memory_bytes: self.memory.connection_bytes,
             opener: CaptureOpener::of(self.pid),
             parser: self.parser.clone(),
+            tls_is_read: Arc::default(),
         }
     }
 
@@ -432,9 +439,37 @@ impl Watch {
         }
     }
 
+    /// Has an agent copy what TLS connections carry. While it does, `is_read` keeps their packets from being counted as unread.
+    fn start_tls(&mut self, options: &Options, packets: &Packets, is_read: &Arc<AtomicBool>) {
+        let (first, answer) = mpsc::sync_channel(1);
+        let header = packets.message_id_header.clone();
+        let source = TlsSource::new(
+            options.process(),
+            (options.parser.clone(), options.memory.connection_bytes, header),
+            Arc::clone(is_read),
+            first,
+        );
+        if !self.run(TLS, source) {
+            return;
+        }
+        match answer.recv_timeout(JVM_TIMEOUT) {
+            Ok(Ok(())) => {
+                self.has_packets = true;
+                self.active(TLS, "an agent in the JVM, from when it was loaded on".to_owned());
+            }
+            Ok(Err(why)) => self.add(TLS, Outcome::Missing(why)),
+            Err(_) => {
+                let why = format!("JVM {} has not loaded the agent yet", options.pid);
+                self.add(TLS, Outcome::Missing(why));
+            }
+        }
+    }
+
     fn start_packets(&mut self, options: &Options) {
         let Some(packets) = &options.packets else { return };
-        let source = PacketSource::open(options.capture(packets), &options.process(), Share::default());
+        let capture = options.capture(packets);
+        let tls_is_read = Arc::clone(&capture.tls_is_read);
+        let source = PacketSource::open(capture, &options.process(), Share::default());
         let source = match source {
             Ok(source) => source,
             Err(error) => return self.missing(REQUESTS, &error),
@@ -443,6 +478,9 @@ impl Watch {
         if self.has_packets {
             let whose = if network::shares_network(options.pid) { "" } else { " of the broker's network" };
             self.active(REQUESTS, format!("packets on {}{whose}", packets.interface));
+        }
+        if packets.see_tls {
+            self.start_tls(options, packets, &tls_is_read);
         }
     }
 

@@ -158,7 +158,7 @@ fn a_broker_is_captured_in_its_next_namespace_and_when_its_interface_is_back() {
         named_dirs: None,
         ports: vec![19_092],
         named_ports: None,
-        packets: Some(Packets { interface: "lo".to_owned(), message_id_header: None }),
+        packets: Some(Packets { interface: "lo".to_owned(), message_id_header: None, see_tls: false }),
         always_on: None,
         kernel: false,
         cpu_samples_hz: None,

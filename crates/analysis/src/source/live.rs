@@ -43,6 +43,8 @@ pub struct LiveOptions {
     pub message_id: Option<String>,
     /// When to have the JVM record its lock waits; none asks the JVM nothing.
     pub jvm: Option<Jfr>,
+    /// Whether an agent in the JVM copies what TLS connections carry.
+    pub see_tls: bool,
     /// The shortest wait for a Java monitor that the JVM's own probes report; none sets no such probes.
     pub min_lock_wait: Option<Nanos>,
     /// Samples a second on each CPU; 0 takes none.
@@ -87,6 +89,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
     let packets = interface.map(|interface| Packets {
         interface: interface.clone(),
         message_id_header: options.message_id.clone().map(String::into_bytes),
+        see_tls: options.see_tls,
     });
     let mut watch = Watch::start(&watch::Options {
         pid: broker.pid,
@@ -116,7 +119,8 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
             "broker {pid}: nothing can be observed: {reasons}; run `brokerscope doctor` for details"
         )));
     }
-    if let Some(why) = unread_listeners(broker).filter(|_| options.interface.is_some()) {
+    let reads_tls = options.see_tls || options.interface.is_none();
+    if let Some(why) = unread_listeners(broker).filter(|_| !reads_tls) {
         watch.add_missing(plan::TLS, why);
     }
     if options.always_on.is_some() && options.flight_recorder() == Jfr::Never {
@@ -135,7 +139,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
 /// Which of a broker's listeners for clients and brokers cannot be read, and why.
 fn unread_listeners(broker: &Broker) -> Option<String> {
     let listeners = broker.tls_listeners().map(ToString::to_string).collect::<Vec<_>>();
-    let why = "TLS connections are counted and not read; requests on a plaintext listener are";
+    let why = "TLS connections are counted and not read: --see-tls reads them";
     (!listeners.is_empty()).then(|| format!("{}: {why}", listeners.join(" ")))
 }
 
@@ -379,6 +383,7 @@ mod tests {
                 max_cost: None,
                 message_id: None,
                 jvm,
+                see_tls: false,
                 min_lock_wait: None,
                 cpu_samples_hz: 0,
                 memory: watch::Memory::default(),

@@ -100,14 +100,33 @@ fn examine(pid: Option<u32>) -> anyhow::Result<Examination> {
     Ok(examination)
 }
 
-/// What cannot be read of a broker with TLS listeners.
+/// What is not read of a broker with TLS listeners, and how it would be.
 fn tls(broker: &Broker) -> Option<Remedy> {
     let listeners = broker.tls_listeners().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    let problem =
-        format!("requests of broker {} on {listeners} are TLS: they are counted and not read", broker.pid);
-    let action = "have clients whose requests matter use a plaintext listener, such as one on localhost; or end TLS in \
-                  front of the broker";
-    (!listeners.is_empty()).then(|| remedy(problem, action))
+    (!listeners.is_empty()).then(|| {
+        let (why, action) = reading_tls(broker.pid);
+        remedy(format!("requests of broker {} on {listeners} are TLS: {why}", broker.pid), action)
+    })
+}
+
+/// What to do where nothing can be loaded into the JVM.
+const PLAINTEXT: &str = "have clients whose requests matter use a plaintext listener, such as one on localhost; or end TLS in \
+                         front of the broker";
+
+#[cfg(feature = "live")]
+fn reading_tls(pid: u32) -> (String, &'static str) {
+    match ::jvm::Machine::of(pid).and_then(|machine| ::jvm::agent::check(&machine)) {
+        Ok(()) => (
+            "they are counted, and read only with --see-tls".to_owned(),
+            "run record, explain live, export or top with --see-tls: an agent in the broker's JVM copies them into memory",
+        ),
+        Err(error) => (format!("they are counted and not read, also with --see-tls: {error}"), PLAINTEXT),
+    }
+}
+
+#[cfg(not(feature = "live"))]
+fn reading_tls(_pid: u32) -> (String, &'static str) {
+    ("they are counted and not read".to_owned(), PLAINTEXT)
 }
 
 fn remedy(problem: impl Into<String>, action: impl Into<String>) -> Remedy {

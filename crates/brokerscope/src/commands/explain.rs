@@ -118,6 +118,9 @@ impl Run for Explain {
         if let Some(flag) = self.mode.given() {
             return usage(format!("{flag} is for live input; a recording is explained as it was made"));
         }
+        if self.jvm.see_tls {
+            return usage("--see-tls is for live input; a recording has what was read when it was made");
+        }
         if self.length.duration.is_some() && !self.follow {
             return usage("--for is for live input and --follow; a recording is read to its end");
         }
@@ -212,8 +215,9 @@ impl Explain {
 
     /// What only the full watch can serve. One that is always on shows each verdict as it comes.
     #[cfg(feature = "live")]
-    fn only_full(&self, interface: &str) -> [crate::watch_mode::FullFlag; 4] {
+    fn only_full(&self, interface: &str) -> [crate::watch_mode::FullFlag; 5] {
         [
+            ("--see-tls", self.jvm.see_tls),
             ("--request", self.request.is_some()),
             ("--top", self.top.top.is_some()),
             ("--message-id", self.scope.filter.message_id.is_some()),

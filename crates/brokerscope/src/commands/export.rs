@@ -82,7 +82,7 @@ impl Run for Export {
             ("slower-than", "Explain requests that took at least this long"),
             (
                 "watch",
-                "Watch in this mode (live). auto: always-on, or full with --interface, --message-id or --top-topics and \
+                "Watch in this mode (live). auto: always-on, or full with --see-tls, --interface, --message-id or --top-topics and \
                  where the kernel lacks what always-on needs. always-on lacks topics, quota, batches, latencies of \
                  fetches, stages of quick requests, file operations and TLS connections; each verdict comes about 11 s \
                  after its request",
@@ -230,9 +230,9 @@ mod live {
         // For as long as this is held, also for programs that are loaded after a restart. The right to ask for it is given
         // away when the watch has begun.
         let measuring = if args.measure_probes { probes::overhead::count_run_time() } else { None };
-        let [interface, message_id] = args.service.packet_flags();
+        let [tls, interface, message_id] = args.service.packet_flags();
         let topics = ("--top-topics", args.top_topics.is_some_and(|count| count > 0));
-        let only_full = [interface, message_id, topics];
+        let only_full = [tls, interface, message_id, topics];
         let always_on = args.mode.choose(Preference::AlwaysOn, &only_full, args.service.scope.slow)?;
         let max_cost = args.mode.max_cost(always_on);
         let options = LiveOptions {

@@ -46,7 +46,7 @@ pub(crate) struct Files {
 
 impl Run for Files {
     const FLAGS: Flags = Flags {
-        hidden: &["flight-recorder"],
+        hidden: &["flight-recorder", "see-tls"],
         unused: &["port", "api", "message-id"],
         help: &[
             ("slower-than", "Count only operations that took at least this long"),

@@ -50,7 +50,8 @@ pub(crate) struct Io {
 }
 
 impl Run for Io {
-    const FLAGS: Flags = Flags { hidden: &["flight-recorder"], unused: &["port", "api"], ..Flags::NONE };
+    const FLAGS: Flags =
+        Flags { hidden: &["flight-recorder", "see-tls"], unused: &["port", "api"], ..Flags::NONE };
 
     fn run(&self) -> anyhow::Result<()> {
         reader::read(&self.source, &self.scope, &[], &TABLES, |input| Operations::new(self, input))

@@ -44,7 +44,7 @@ pub(crate) struct Kernel {
 
 impl Run for Kernel {
     const FLAGS: Flags = Flags {
-        hidden: &["flight-recorder"],
+        hidden: &["flight-recorder", "see-tls"],
         unused: &["port", "topic", "api", "message-id"],
         ..Flags::NONE
     };

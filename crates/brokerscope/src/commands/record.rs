@@ -66,8 +66,8 @@ impl Run for Record {
             ),
             (
                 "watch",
-                "Watch in this mode. auto: always-on with --slower-than; full without it, with --interface, --message-id \
-                 or --cpu-samples, and where the kernel lacks what always-on needs. always-on does not record quick \
+                "Watch in this mode. auto: always-on with --slower-than; full without it, with --see-tls, --interface, \
+                 --message-id or --cpu-samples, and where the kernel lacks what always-on needs. always-on does not record quick \
                  requests, packets and waits for locks",
             ),
             (

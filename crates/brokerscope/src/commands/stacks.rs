@@ -78,7 +78,7 @@ pub(crate) struct Stacks {
 
 impl Run for Stacks {
     const FLAGS: Flags = Flags {
-        hidden: &["format", "wide", "no-attach", "flight-recorder"],
+        hidden: &["format", "wide", "no-attach", "flight-recorder", "see-tls"],
         unused: &["log-dir"],
         help: &[(
             "pid",

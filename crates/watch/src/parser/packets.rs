@@ -1,5 +1,6 @@
 //! The process that parses packets: takes over a capture that the watch has opened, and hands back the requests in it. Anybody who
-//! can send the broker a packet chooses the bytes that are read here, so it opens nothing, and needs no capability.
+//! can send the broker a packet chooses the bytes that are read here, so it opens nothing, and needs no capability. Another one
+//! does the same with what an agent in the broker's JVM copies of TLS connections.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use capture::live::Live;
+use capture::plaintext::{AgentState, PlaintextRing};
 use capture::{Analyzer, Counters, Packet};
 use model::clock::ClockPair;
 use model::{ClockOffset, Nanos, TlsCount, TopicId};
@@ -22,9 +24,11 @@ use super::{Rows, receive_order, until_alone};
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// First of all.
-    Begin { clock: ClockOffset, memory_bytes: usize, message_id_header: Option<Vec<u8>> },
+    Begin { clock: ClockOffset, memory_bytes: usize, message_id_header: Option<Vec<u8>>, is_plaintext: bool },
     /// Reads the capture that comes with this, and no other any more.
     Capture { interface: String, blocks: usize, ports: Vec<u16> },
+    /// Reads the agent's ring that comes with this, and no other any more.
+    Plaintext { capacity: u32, nonce: u64, ports: Vec<u16> },
     /// Ids of topics and their names.
     Topics(Vec<(String, String)>),
     /// Hands over what is left, and ends.
@@ -49,6 +53,10 @@ pub(crate) const LIST: usize = 1_000;
 
 /// How long packets are waited for, and orders where there is no capture.
 const WAIT: Duration = Duration::from_millis(100);
+/// How often an agent's ring is looked at that had nothing.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long an agent may take to stop: it looks five times a second whether it should.
+const AGENT_STOPS: Duration = Duration::from_secs(2);
 /// How often it tells what it has counted.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -71,17 +79,20 @@ fn parse(socket: OwnedFd) -> io::Result<()> {
             break order;
         }
     };
-    let Order::Begin { clock, memory_bytes, message_id_header } = begin else { return Err(invalid()) };
+    let Order::Begin { clock, memory_bytes, message_id_header, is_plaintext } = begin else {
+        return Err(invalid());
+    };
     let config = capture::Config {
         ports: Vec::new(),
         message_id_header,
         topics: HashMap::new(),
         both_directions: true,
+        is_plaintext,
         limits: capture::Limits::within(memory_bytes),
     };
     let mut parser = Parser {
         channel,
-        live: None,
+        input: None,
         analyzer: Analyzer::new(config),
         offset: clock,
         clock: PacketClock::default(),
@@ -96,24 +107,31 @@ fn parse(socket: OwnedFd) -> io::Result<()> {
 struct Parser {
     channel: Channel,
     /// None before the first capture, and after one has ended.
-    live: Option<Live>,
+    input: Option<Input>,
     analyzer: Analyzer,
     offset: ClockOffset,
     clock: PacketClock,
-    /// Packets that the kernel dropped of this capture, as far as the analyzer knows.
+    /// Packets that the kernel dropped of this capture, or records that the agent dropped, as far as the analyzer knows.
     drops: u64,
     requests: Rows,
     next_count: Instant,
 }
 
+/// Where bytes come from.
+enum Input {
+    Packets(Live),
+    Plaintext(PlaintextRing),
+}
+
 impl Parser {
     /// Follows the orders that have come and reads the packets there are; false after the last order.
     fn turn(&mut self) -> io::Result<bool> {
-        let wait = if self.live.is_some() { Duration::ZERO } else { WAIT };
+        let wait = if self.input.is_some() { Duration::ZERO } else { WAIT };
         while let Some(order) = receive_order(&mut self.channel, wait)? {
             match order {
                 Order::Begin { .. } => return Err(invalid()),
                 Order::Capture { interface, blocks, ports } => self.take_over(&interface, blocks, ports)?,
+                Order::Plaintext { capacity, nonce, ports } => self.take_over_ring(capacity, nonce, ports)?,
                 Order::Topics(topics) => {
                     let named = |(id, name): (String, String)| Some((TopicId::parse(&id)?, name.into()));
                     self.analyzer.learn_topics(topics.into_iter().filter_map(named));
@@ -140,20 +158,85 @@ impl Parser {
         self.analyzer.set_ports(ports);
         let socket = self.channel.take_descriptor().ok_or_else(invalid)?;
         match Live::of_socket(interface, socket, blocks) {
-            Ok(live) => self.live = Some(live),
-            Err(error) => self.end(&error)?,
+            Ok(live) => self.input = Some(Input::Packets(live)),
+            Err(error) => self.end(&error.to_string())?,
         }
         Ok(())
     }
 
-    fn end(&mut self, why: &capture::Error) -> io::Result<()> {
-        self.live = None;
-        self.channel.say(&Answer::Ended(why.to_string()), None)
+    /// The same with an agent's ring.
+    fn take_over_ring(&mut self, capacity: u32, nonce: u64, ports: Vec<u16>) -> io::Result<()> {
+        self.read(Duration::ZERO, true)?;
+        self.count_drops();
+        self.drops = 0;
+        self.analyzer.set_ports(ports);
+        let file = self.channel.take_descriptor().ok_or_else(invalid)?;
+        self.input = Some(Input::Plaintext(PlaintextRing::new(file.into(), capacity, nonce)));
+        Ok(())
+    }
+
+    fn end(&mut self, why: &str) -> io::Result<()> {
+        self.input = None;
+        self.channel.say(&Answer::Ended(why.to_owned()), None)
+    }
+
+    fn read(&mut self, timeout: Duration, is_last: bool) -> io::Result<()> {
+        match &self.input {
+            Some(Input::Packets(_)) => self.read_packets(timeout, is_last),
+            Some(Input::Plaintext(_)) => self.read_plaintext(timeout, is_last),
+            None => Ok(()),
+        }
+    }
+
+    /// Hands over the requests in an agent's ring, a [`Slice`] at a time unless it is the last.
+    fn read_plaintext(&mut self, timeout: Duration, is_last: bool) -> io::Result<()> {
+        let Some(Input::Plaintext(ring)) = &mut self.input else { return Ok(()) };
+        let (analyzer, requests, channel) = (&mut self.analyzer, &mut self.requests, &self.channel);
+        let began_ns = crate::clock::monotonic_ns();
+        let clock = self.offset;
+        let (mut slice, mut sent) = (Slice::new(Slice::SHORT), Ok(()));
+        let read = ring.beat(began_ns).and_then(|()| {
+            ring.read(&mut |piece| {
+                let (begun, ended) = piece.called_ns;
+                let times = (clock.from_monotonic(begun), clock.from_monotonic(ended));
+                analyzer.piece(piece, times, &mut |request| requests.push(&*request));
+                if requests.is_full() && sent.is_ok() {
+                    sent = requests.send(channel);
+                }
+                slice.rest_if_over(|| is_last);
+            })
+        });
+        sent?;
+        requests.send(channel)?;
+        channel.send(Kind::Time, &began_ns.to_ne_bytes(), None)?;
+        match read {
+            Ok(0) => std::thread::sleep(LOOK.min(timeout)),
+            Ok(_) => {}
+            Err(error) => self.end(&error.to_string())?,
+        }
+        Ok(())
+    }
+
+    /// Has an agent stop, and reads what it has copied until then.
+    fn stop_agent(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + AGENT_STOPS;
+        loop {
+            let Some(Input::Plaintext(ring)) = &self.input else { return Ok(()) };
+            let has_stopped = ring.stop().is_err() || ring.state().is_ok_and(|is| is == AgentState::Ended);
+            self.read(LOOK, true)?;
+            if has_stopped || Instant::now() >= deadline {
+                // The JVM has it mapped until its next collection.
+                if let Some(Input::Plaintext(ring)) = &self.input {
+                    let _ = ring.give_back();
+                }
+                return Ok(());
+            }
+        }
     }
 
     /// Hands over the packets there are. Rests after each [`Slice`], unless the ring fills up or there is no time.
-    fn read(&mut self, timeout: Duration, is_last: bool) -> io::Result<()> {
-        let Some(live) = &mut self.live else { return Ok(()) };
+    fn read_packets(&mut self, timeout: Duration, is_last: bool) -> io::Result<()> {
+        let Some(Input::Packets(live)) = &mut self.input else { return Ok(()) };
         let (analyzer, requests, channel) = (&mut self.analyzer, &mut self.requests, &self.channel);
         let began_ns = crate::clock::monotonic_ns();
         let (mut turn, mut sent) = (None, Ok(()));
@@ -173,12 +256,17 @@ impl Parser {
         sent?;
         requests.send(channel)?;
         channel.send(Kind::Time, &began_ns.to_ne_bytes(), None)?;
-        read.map(drop).or_else(|error| self.end(&error))
+        read.map(drop).or_else(|error| self.end(&error.to_string()))
     }
 
     fn count_drops(&mut self) {
         // A capture that does not say is found to have ended when it is read.
-        let Some(Ok(drops)) = self.live.as_mut().map(Live::drops) else { return };
+        let drops = match &mut self.input {
+            Some(Input::Packets(live)) => live.drops().ok(),
+            Some(Input::Plaintext(ring)) => ring.dropped().ok().map(|of| of.records + of.errors),
+            None => None,
+        };
+        let Some(drops) = drops else { return };
         self.analyzer.count_kernel_drops(drops.saturating_sub(self.drops));
         self.drops = drops;
     }
@@ -198,6 +286,7 @@ impl Parser {
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        self.stop_agent()?;
         self.read(Duration::ZERO, true)?;
         let (requests, channel, mut sent) = (&mut self.requests, &self.channel, Ok(()));
         self.analyzer.finish(&mut |request| {

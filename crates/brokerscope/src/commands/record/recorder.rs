@@ -97,10 +97,10 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
 
 /// What is slow to a watch that is always on, where that is chosen.
 fn choose(args: &Record) -> anyhow::Result<Option<Nanos>> {
-    let [interface, message_id] = args.service.packet_flags();
+    let [tls, interface, message_id] = args.service.packet_flags();
     let samples = ("--cpu-samples", args.cpu_samples.is_some_and(|hz| hz > 0));
     let default = if args.keep_near().is_some() { Preference::AlwaysOn } else { Preference::Full };
-    args.mode.choose(default, &[interface, message_id, samples], args.service.scope.slow)
+    args.mode.choose(default, &[tls, interface, message_id, samples], args.service.scope.slow)
 }
 
 /// One line for all that lack the same.

@@ -1,0 +1,293 @@
+//! Requests on TLS connections: has an agent in the broker's JVM copy what they carry into a ring in memory, and another process
+//! parse that. Decoding is `capture`'s business, and how an agent gets into a JVM is `jvm`'s.
+//!
+//! The agent stops by itself when the ring is not read any more; this source only loads it, and loads it again into the process
+//! that takes a restarted broker's place.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use broker::topic_ids::TopicIds;
+use capture::Counters;
+use capture::plaintext::{AgentState, PlaintextRing};
+use jvm::attach::Client;
+use jvm::{Machine, act_as, agent};
+use model::{Event, LossKind, Nanos, Pid};
+
+use crate::packets::tell_topics;
+use crate::parser::channel::{Kind, invalid};
+use crate::parser::packets::{Answer, Order};
+use crate::parser::{PARSE_PACKETS, Parser, transfer};
+use crate::queue::Batch;
+use crate::source::{BrokerProcess, Feed, LossCount, Pace, Source, WatchSummary};
+
+/// Of the ring: a tenth of a second at 80 MB/s.
+const RING_BYTES: u32 = 8 << 20;
+/// The longest that is waited for what the parser says.
+const WAIT: Duration = Duration::from_millis(100);
+/// The longest that a parser takes to have the agent stop and to hand over the rest.
+const LAST_TIME: Duration = Duration::from_secs(5);
+/// How long after a failure it is tried again: trying is not free for the broker.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// Who waits for whether the first agent copies, or why not.
+type First = SyncSender<Result<(), String>>;
+
+/// Requests on TLS connections.
+pub(crate) struct TlsSource {
+    /// The broker to begin with.
+    broker: BrokerProcess,
+    /// The program that parses, the memory it may take for connections, and the record header that is a message's id.
+    program: (PathBuf, usize, Option<Vec<u8>>),
+    /// Whether an agent copies.
+    is_read: Arc<AtomicBool>,
+    first: First,
+    /// What parses for which broker; none while no agent copies.
+    session: Option<(Parser, Pid)>,
+    outage: Option<(String, Instant)>,
+    /// The process that took no agent when the watch began: it is not asked again.
+    refused: Option<Pid>,
+    covered_until: Option<Nanos>,
+    topics: TopicIds,
+    counters: Counters,
+    /// Whether the counts begin from 0 again.
+    is_recounted: bool,
+}
+
+impl TlsSource {
+    pub(crate) fn new(
+        broker: BrokerProcess,
+        program: (PathBuf, usize, Option<Vec<u8>>),
+        is_read: Arc<AtomicBool>,
+        first: First,
+    ) -> Self {
+        Self {
+            broker,
+            program,
+            is_read,
+            first,
+            session: None,
+            outage: None,
+            refused: None,
+            covered_until: None,
+            topics: TopicIds::default(),
+            counters: Counters::default(),
+            is_recounted: false,
+        }
+    }
+
+    /// Loads the agent and has a new process parse what it copies.
+    fn begin(&mut self, broker: &BrokerProcess, feed: &Feed) -> Result<(), String> {
+        let nonce = new_nonce();
+        let file = load_agent(broker.pid, nonce)?;
+        let begun = self.start_parser(broker, feed, &file, nonce);
+        let parser = begun.map_err(|error| format!("parsing what TLS connections carry: {error}"))?;
+        self.session = Some((parser, broker.pid));
+        self.is_read.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn start_parser(
+        &mut self,
+        broker: &BrokerProcess,
+        feed: &Feed,
+        ring: &File,
+        nonce: u64,
+    ) -> io::Result<Parser> {
+        let (program, memory_bytes, message_id_header) = self.program.clone();
+        let parser = Parser::start(&program, PARSE_PACKETS)?;
+        let begin = Order::Begin { clock: feed.clock, memory_bytes, message_id_header, is_plaintext: true };
+        parser.tell(&begin, None)?;
+        self.topics = TopicIds::default();
+        tell_topics(&parser, &self.topics.changes(&broker.log_dirs, &mut || ()))?;
+        let ports = broker.ports.clone();
+        let order = Order::Plaintext { capacity: RING_BYTES, nonce, ports };
+        parser.tell(&order, Some(ring.as_fd()))?;
+        Ok(parser)
+    }
+
+    /// Delivers what the parser says, waiting at most so long for it; whether it was its last word.
+    fn hear(&mut self, feed: &Feed, timeout: Duration) -> io::Result<bool> {
+        let Some((parser, _)) = &mut self.session else { return Ok(true) };
+        let Some((kind, mut body)) = parser.receive(timeout)? else { return Ok(false) };
+        match kind {
+            Kind::Rows => {
+                let mut batch = Batch::of(&feed.sender);
+                while !body.is_empty() {
+                    batch.push(Event::Request(transfer::take_request(&mut body).ok_or_else(invalid)?));
+                }
+                batch.send();
+            }
+            Kind::Time => {}
+            Kind::Said => match serde_json::from_slice(body)? {
+                Answer::Counted { counters, .. } => self.counters = *counters,
+                // The metadata log and the packets tell them too.
+                Answer::Replicas(_) => {}
+                Answer::Ended(why) => return Err(io::Error::other(why)),
+                Answer::Finished => return Ok(true),
+            },
+        }
+        Ok(false)
+    }
+
+    fn fail(&mut self, why: String, feed: &Feed) {
+        if self.session.take().is_some() {
+            self.counters = Counters::default();
+            self.is_recounted = true;
+            self.covered_until = Some(feed.now() - Nanos::from_millis(1_000));
+        }
+        self.is_read.store(false, Ordering::Relaxed);
+        self.outage = Some((why, Instant::now()));
+    }
+
+    /// Begins where nothing is copied, if it is time to try. What passed meanwhile is a loss.
+    fn follow(&mut self, broker: &BrokerProcess, feed: &Feed) {
+        let is_same = self.session.as_ref().is_some_and(|(_, pid)| *pid == broker.pid);
+        if is_same {
+            self.covered_until = Some(feed.now());
+            return;
+        }
+        if self.session.is_some() {
+            self.fail(format!("broker {} is another process", broker.pid), feed);
+            self.outage = None;
+        }
+        if self.outage.as_ref().is_none_or(|(_, since)| since.elapsed() >= RETRY) {
+            match self.begin(broker, feed) {
+                Ok(()) => self.outage = None,
+                Err(why) => self.fail(why, feed),
+            }
+        }
+        let start = self.covered_until.unwrap_or_else(|| feed.now());
+        let why = self.outage.as_ref().map_or("the broker was restarted", |(why, _)| why);
+        let detail = format!("TLS connections were not read: {why}");
+        self.covered_until = Some(feed.report_off(LossKind::SourceDown, start, &detail));
+    }
+}
+
+impl Source for TlsSource {
+    type Error = Infallible;
+
+    const NAME: &'static str = "tls";
+    const PACE: Pace = Pace::Blocking(WAIT);
+
+    fn drop_capabilities() {
+        let _ = crate::privileges::keep_attaching_capabilities();
+    }
+
+    fn is_up(&self) -> bool {
+        self.session.is_some()
+    }
+
+    fn why_down(&self) -> Option<String> {
+        self.outage.as_ref().map(|(why, _)| why.clone())
+    }
+
+    fn start(&mut self, feed: &Feed) {
+        let broker = self.broker.clone();
+        let begun = self.begin(&broker, feed);
+        self.covered_until = Some(feed.now());
+        if let Err(why) = &begun {
+            self.fail(why.clone(), feed);
+            self.refused = Some(broker.pid);
+        }
+        // Nobody may wait for it any more.
+        let _ = self.first.try_send(begun);
+    }
+
+    /// Reads one message of the parser.
+    fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), Infallible> {
+        if let Err(error) = self.hear(feed, timeout) {
+            self.fail(error.to_string(), feed);
+        }
+        Ok(())
+    }
+
+    /// Tells the parser topics that are new, and follows the broker to another process.
+    fn check(&mut self, feed: &Feed) -> Result<bool, Infallible> {
+        let Some(broker) = feed.current.get() else { return Ok(false) };
+        if let Some((parser, _)) = &self.session {
+            let new = self.topics.changes(&broker.log_dirs, &mut || ());
+            if let Err(error) = tell_topics(parser, &new) {
+                self.fail(error.to_string(), feed);
+            }
+        }
+        if self.refused != Some(broker.pid) {
+            self.follow(&broker, feed);
+        }
+        Ok(std::mem::take(&mut self.is_recounted))
+    }
+
+    fn losses(&self) -> Vec<LossCount> {
+        let counters = &self.counters;
+        vec![
+            (LossKind::EventsDropped, "the TLS agent's ring was full", counters.kernel_drops),
+            (LossKind::StreamGapBytes, "bytes of a TLS connection were not copied", counters.gap_bytes),
+            (
+                LossKind::FramesUndecodable,
+                "frames of TLS connections could not be read",
+                counters.undecodable_frames,
+            ),
+        ]
+    }
+
+    /// The parser has the agent stop, and reads what it has copied until then.
+    fn finish(&mut self, feed: &Feed) -> Result<(), Infallible> {
+        let Some((parser, _)) = &self.session else { return Ok(()) };
+        let told = parser.tell(&Order::Finish, None);
+        let deadline = Instant::now() + LAST_TIME;
+        let finished = told.and_then(|()| {
+            while Instant::now() < deadline {
+                if self.hear(feed, WAIT)? {
+                    return Ok(());
+                }
+            }
+            Err(io::ErrorKind::TimedOut.into())
+        });
+        if let Err(error) = finished {
+            let start = self.covered_until.unwrap_or_else(|| feed.now());
+            self.fail(error.to_string(), feed);
+            let detail = format!("the last of TLS connections was not read: {error}");
+            feed.report_off(LossKind::SourceDown, start, &detail);
+        }
+        Ok(())
+    }
+
+    fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
+        WatchSummary::default()
+    }
+}
+
+/// Loads the agent, in a thread that becomes the JVM's user for that and ends.
+fn load_agent(pid: Pid, nonce: u64) -> Result<File, String> {
+    let load = move || -> Result<File, String> {
+        let machine = Machine::of(pid).map_err(|error| error.to_string())?;
+        machine.check_takes_agents().map_err(|error| error.to_string())?;
+        act_as(&machine).map_err(|error| error.to_string())?;
+        let client = Client::of(&machine).map_err(|error| error.to_string())?;
+        let prepare = |file: &File| PlaintextRing::create(file, RING_BYTES, nonce);
+        let file = agent::load(&client, std::process::id(), prepare).map_err(|error| error.to_string())?;
+        let ring = file.try_clone().map(|file| PlaintextRing::new(file, RING_BYTES, nonce));
+        match ring.and_then(|ring| ring.state()).map_err(|error| error.to_string())? {
+            AgentState::Copies => Ok(file),
+            AgentState::Refused(why) => Err(format!("JVM {pid}: {why}")),
+            AgentState::Silent | AgentState::Ended => Err(format!("JVM {pid}: the agent did not begin")),
+        }
+    };
+    let thread = std::thread::Builder::new().name("brokerscope-att".to_owned()).spawn(load);
+    let thread = thread.map_err(|error| error.to_string())?;
+    thread.join().unwrap_or_else(|_| Err("the thread that loads the agent panicked".to_owned()))
+}
+
+/// What marks a record as the agent's; nobody else is to guess it.
+fn new_nonce() -> u64 {
+    // Keyed by the system's random numbers.
+    RandomState::new().hash_one(std::process::id())
+}
