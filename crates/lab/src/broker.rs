@@ -40,6 +40,8 @@ pub struct BrokerOptions {
     pub node_id: u32,
     /// The listener's port; a free one if `None`.
     pub port: Option<u16>,
+    /// Has it listen on another port for TLS, with the key in this store ([`make_keystore`]).
+    pub keystore: Option<PathBuf>,
     /// Whether to write Kafka's request log (a JSON line a request) beside the configuration.
     pub request_log: bool,
     /// Further arguments of the JVM.
@@ -69,6 +71,7 @@ impl BrokerOptions {
             metadata_dir: None,
             node_id: 1,
             port: None,
+            keystore: None,
             request_log: false,
             jvm_arguments: Vec::new(),
             properties: Vec::new(),
@@ -106,6 +109,8 @@ pub struct Broker {
     pub pid: u32,
     /// Its listener's port.
     pub port: u16,
+    /// That of its listener for TLS, if it has one.
+    pub tls_port: Option<u16>,
     /// How it was started.
     pub(crate) options: BrokerOptions,
     /// Where its partitions lie.
@@ -133,7 +138,8 @@ impl Broker {
         files::make(&log_dir)?;
         let port = options.port.map_or_else(free_port, Ok)?;
         let properties = directory.join("server.properties");
-        files::write(&properties, config::text(&options, &log_dir, port, free_port()?))?;
+        let tls_port = options.keystore.as_ref().map(|_| free_port()).transpose()?;
+        files::write(&properties, config::text(&options, &log_dir, (port, free_port()?, tls_port)))?;
         let request_log = options.request_log.then(|| directory.join("request.log"));
         let logging = directory.join("log4j2.xml");
         files::write(&logging, config::xml(request_log.as_deref()))?;
@@ -144,7 +150,8 @@ impl Broker {
         let mut process = Process::spawn(logged, options.site.as_deref())?;
         process.is_throwaway = options.is_throwaway;
         let pid = process.pid();
-        let mut broker = Self { pid, port, options, log_dir, properties, server_log, request_log, process };
+        let mut broker =
+            Self { pid, port, tls_port, options, log_dir, properties, server_log, request_log, process };
         broker.wait_until_it_answers()?;
         Ok(broker)
     }
@@ -152,6 +159,11 @@ impl Broker {
     /// The address that clients connect to.
     pub fn bootstrap(&self) -> String {
         self.listener().to_string()
+    }
+
+    /// The same of clients that speak TLS where it does.
+    pub fn clients_bootstrap(&self) -> String {
+        SocketAddr::from((self.options.address, self.tls_port.unwrap_or(self.port))).to_string()
     }
 
     /// Its listener.
@@ -314,7 +326,7 @@ const STORE_PASSWORD: &str = "brokerscope-lab";
 ///
 /// # Errors
 /// Where `keytool` cannot.
-pub(crate) fn make_keystore(directory: &Path) -> Result<PathBuf> {
+pub fn make_keystore(directory: &Path) -> Result<PathBuf> {
     let keystore = directory.join("keystore.p12");
     if !keystore.exists() {
         let mut command = Command::new("keytool");
@@ -324,6 +336,29 @@ pub(crate) fn make_keystore(directory: &Path) -> Result<PathBuf> {
         process::output(&mut command)?;
     }
     Ok(keystore)
+}
+
+/// The properties by which Kafka's own clients speak TLS with a broker of this key.
+pub fn tls_client_properties(keystore: &Path) -> String {
+    let protocol = ("security.protocol".to_owned(), "SSL".to_owned());
+    let all = std::iter::once(protocol).chain(key_properties(keystore));
+    all.fold(String::new(), |text, (key, value)| text + &key + "=" + &value + "\n")
+}
+
+/// Where the key is, for a broker or a client.
+fn key_properties(keystore: &Path) -> Vec<(String, String)> {
+    let keystore = keystore.to_string_lossy();
+    let all = [
+        ("ssl.keystore.location", &*keystore),
+        ("ssl.keystore.password", STORE_PASSWORD),
+        ("ssl.keystore.type", "PKCS12"),
+        ("ssl.truststore.location", &*keystore),
+        ("ssl.truststore.password", STORE_PASSWORD),
+        ("ssl.truststore.type", "PKCS12"),
+        // The certificate names nobody.
+        ("ssl.endpoint.identification.algorithm", ""),
+    ];
+    all.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 /// Has a broker of a cluster speak TLS with the others, on a listener that clients do not use.
@@ -336,23 +371,15 @@ fn tls_properties(number: u8, keystore: &Path) -> Vec<(String, String)> {
     let advertised = format!("PLAINTEXT://{own}:{PORT},REPLICATION://{own}:{TLS_PORT}");
     let controller = format!(",CONTROLLER://{own}:{CONTROLLER_PORT}");
     let listeners = format!("{advertised}{}", if number == LEADER { &*controller } else { "" });
-    let keystore = keystore.to_string_lossy();
     let protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,REPLICATION:SSL";
     let all = [
         ("listeners", &*listeners),
         ("advertised.listeners", &*advertised),
         ("listener.security.protocol.map", protocols),
         ("inter.broker.listener.name", "REPLICATION"),
-        ("ssl.keystore.location", &*keystore),
-        ("ssl.keystore.password", STORE_PASSWORD),
-        ("ssl.keystore.type", "PKCS12"),
-        ("ssl.truststore.location", &*keystore),
-        ("ssl.truststore.password", STORE_PASSWORD),
-        ("ssl.truststore.type", "PKCS12"),
-        // The certificate names nobody.
-        ("ssl.endpoint.identification.algorithm", ""),
     ];
-    all.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    let all = all.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    all.chain(key_properties(keystore)).collect()
 }
 
 #[cfg(test)]

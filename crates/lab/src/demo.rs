@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::broker::{Broker, BrokerOptions};
+use crate::broker::{Broker, BrokerOptions, make_keystore};
 use crate::error::{Error, Result};
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::load::{Load, Producer, ProducerMetrics};
@@ -43,6 +43,9 @@ pub struct DemoArguments {
     /// Version of Kafka to run
     #[arg(long, value_name = "VERSION", default_value = DEFAULT_VERSION)]
     pub kafka: String,
+    /// Have the producers speak TLS
+    #[arg(long)]
+    pub tls: bool,
     /// Write a page of what was seen to FILE
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
@@ -59,7 +62,8 @@ pub(crate) fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Resu
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     let site = Site::claim()?;
     let recording = arguments.keep.clone().unwrap_or_else(|| site.path().join("recording"));
-    let demo = Demo { observer: &observer, kafka: &kafka, site: &site, recording: &recording };
+    let demo =
+        Demo { observer: &observer, kafka: &kafka, site: &site, recording: &recording, tls: arguments.tls };
     // Declared in the order they are set up, so that they are taken down in reverse, no matter what happens.
     let mut volume = demo.prepare_volume(seed)?;
     let broker = demo.start_broker(volume.as_ref())?;
@@ -90,6 +94,8 @@ struct Demo<'a> {
     kafka: &'a Kafka,
     site: &'a Site,
     recording: &'a Path,
+    /// Whether the producers speak TLS.
+    tls: bool,
 }
 
 impl Demo<'_> {
@@ -118,10 +124,12 @@ impl Demo<'_> {
         let started = Instant::now();
         let mut options = BrokerOptions::of_site(self.site, "broker")?;
         options.log_dir = volume.map(|volume| volume.directory().to_owned());
+        options.keystore = self.tls.then(|| make_keystore(&options.directory)).transpose()?;
         let broker = Broker::start(self.kafka, options)?;
         let Kafka { version, java_version: java, .. } = self.kafka;
-        let (pid, port) = (broker.pid, broker.port);
-        took(started, &format!("Kafka {version} on Java {java}, pid {pid}, port {port}"));
+        let (pid, port) = (broker.pid, broker.tls_port.unwrap_or(broker.port));
+        let tls = if self.tls { " for TLS" } else { "" };
+        took(started, &format!("Kafka {version} on Java {java}, pid {pid}, port {port}{tls}"));
         let started = Instant::now();
         broker.create_topics(self.kafka, TOPICS)?;
         let names: Vec<String> =
@@ -149,11 +157,16 @@ impl Demo<'_> {
     fn record(&self, pid: u32, seconds: u64, mut load: Load) -> Result<()> {
         let started = Instant::now();
         let (length, pid) = (format!("{seconds}s"), pid.to_string());
-        say(&format!("running `brokerscope record --for {length} --pid {pid}`"));
+        let tls = self.tls.then_some("--see-tls");
+        say(&format!(
+            "running `brokerscope record --for {length} --pid {pid}{}`",
+            if self.tls { " --see-tls" } else { "" }
+        ));
         load.measure();
         let mut command = self.observer.command("record");
         // Its data goes to the recording; what it prints must not mix with the explanation's.
-        command.arg("-o").arg(self.recording).args(["--for", &length, "--pid", &pid]).stdout(Stdio::null());
+        command.arg("-o").arg(self.recording).args(["--for", &length, "--pid", &pid]).args(tls);
+        command.stdout(Stdio::null());
         let limit = Duration::from_secs(seconds) + COMMAND_TIMEOUT;
         let recorded = session::show(command, self.site.path(), limit, || load.check());
         let ProducerMetrics { records, mean_ms, max_ms, .. } = load.stop();

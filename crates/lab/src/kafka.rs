@@ -74,7 +74,7 @@ impl Kafka {
     }
 
     /// As [`Kafka::command`], for a short-lived command-line tool: quick to start, small, and quiet.
-    pub(crate) fn tool(&self, main_class: &str) -> Command {
+    pub fn tool(&self, main_class: &str) -> Command {
         let arguments = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=ERROR"];
         self.command(&arguments.map(str::to_owned), main_class)
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::broker::{Broker, launched_by};
+use crate::broker::{Broker, launched_by, tls_client_properties};
 use crate::error::{Error, Result};
 use crate::kafka::Kafka;
 use crate::process::Process;
@@ -49,10 +49,17 @@ impl Load {
     /// Starts all of them, where the broker's clients are; what they say goes to `directory`, a file each.
     pub fn start(kafka: &Kafka, broker: &Broker, producers: &[Producer], directory: &Path) -> Result<Self> {
         files::make(directory)?;
+        let tls = directory.join("tls.properties");
+        if let Some(keystore) = &broker.options.keystore {
+            files::write(&tls, tls_client_properties(keystore))?;
+        }
         let start = |producer: &Producer| {
             let log = directory.join(format!("{}.log", producer.client_id));
             let mut command = command(kafka, producer);
-            command.args(arguments(producer, &broker.bootstrap()));
+            if broker.options.keystore.is_some() {
+                command.arg("--producer.config").arg(&tls);
+            }
+            command.args(arguments(producer, &broker.clients_bootstrap()));
             let mut command = launched_by(&broker.options.clients.entering(), command);
             let process =
                 Process::spawn(process::logged(&mut command, &log)?, broker.options.site.as_deref())?;

@@ -3,12 +3,17 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::BrokerOptions;
+use super::{BrokerOptions, key_properties};
 
 /// The file's text; a caller's own properties come last and win, as in java.util.Properties.
-pub(super) fn text(options: &BrokerOptions, log_dir: &Path, port: u16, controller_port: u16) -> String {
+pub(super) fn text(
+    options: &BrokerOptions,
+    log_dir: &Path,
+    (port, controller_port, tls_port): (u16, u16, Option<u16>),
+) -> String {
     let (address, id) = (options.address, options.node_id);
-    let listener = format!("PLAINTEXT://{address}:{port}");
+    let tls = tls_port.map(|port| format!(",SSL://{address}:{port}")).unwrap_or_default();
+    let listener = format!("PLAINTEXT://{address}:{port}{tls}");
     let own = [
         ("process.roles", "broker,controller"),
         ("node.id", &id.to_string()),
@@ -16,7 +21,7 @@ pub(super) fn text(options: &BrokerOptions, log_dir: &Path, port: u16, controlle
         ("controller.listener.names", "CONTROLLER"),
         ("listeners", &format!("{listener},CONTROLLER://{address}:{controller_port}")),
         ("advertised.listeners", &listener),
-        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"),
+        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL"),
         ("inter.broker.listener.name", "PLAINTEXT"),
         ("log.dirs", &log_dir.to_string_lossy()),
         ("offsets.topic.replication.factor", "1"),
@@ -27,7 +32,8 @@ pub(super) fn text(options: &BrokerOptions, log_dir: &Path, port: u16, controlle
     ];
     let metadata = options.metadata_dir.as_ref().map(|path| ("metadata.log.dir", path.to_string_lossy()));
     let metadata = metadata.as_ref().map(|(key, path)| (*key, &**path));
-    let further = options.properties.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let keys = options.keystore.as_deref().map(key_properties).unwrap_or_default();
+    let further = keys.iter().chain(&options.properties).map(|(key, value)| (key.as_str(), value.as_str()));
     own.into_iter().chain(metadata).chain(further).fold(String::new(), |mut text, (key, value)| {
         let _ = writeln!(text, "{}={}", escape(key, true), escape(value, false));
         text
@@ -95,7 +101,7 @@ mod properties_tests {
         options.properties.push(("num.io.threads".to_owned(), "3".to_owned()));
         options.metadata_dir = Some("/meta".into());
         options.node_id = 7;
-        let text = text(&options, Path::new("/data"), 1234, 1235);
+        let text = text(&options, Path::new("/data"), (1234, 1235, None));
         for line in [
             "listeners=PLAINTEXT://127.0.0.1:1234,CONTROLLER://127.0.0.1:1235",
             "node.id=7",
@@ -106,6 +112,20 @@ mod properties_tests {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }
         assert!(text.ends_with("num.io.threads=3\n"));
+    }
+
+    #[test]
+    fn tls_is_one_more_listener() {
+        let mut options = BrokerOptions::new("/x");
+        options.keystore = Some("/key".into());
+        let text = text(&options, Path::new("/data"), (1234, 1235, Some(1236)));
+        for line in [
+            "listeners=PLAINTEXT://127.0.0.1:1234,SSL://127.0.0.1:1236,CONTROLLER://127.0.0.1:1235",
+            "advertised.listeners=PLAINTEXT://127.0.0.1:1234,SSL://127.0.0.1:1236",
+            "ssl.keystore.location=/key",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
     }
 
     #[test]

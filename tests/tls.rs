@@ -1,0 +1,55 @@
+//! `record --see-tls` on a broker whose clients speak TLS: Kafka's own request log on one side, the recording on the other.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+#[path = "tls/site.rs"]
+mod site;
+
+use std::fs;
+use std::path::Path;
+
+use e2e::gate;
+use e2e::recorder::Recorder;
+use e2e::traffic::directory;
+use lab::broker::make_keystore;
+use lab::kafka::{DEFAULT_VERSION, Kafka};
+use lab::{Broker, BrokerOptions};
+use serde_json::Value;
+use site::{rows_agree, survives_kills};
+
+#[test]
+fn requests_agree_with_kafkas_log() {
+    let Some(_alone) = gate::live("requests on TLS connections against Kafka's own log") else { return };
+    rows_agree("tls", DEFAULT_VERSION, Path::new("java"), false);
+}
+
+#[test]
+fn an_agent_whose_recorder_was_killed_stops_and_another_sees_everything() {
+    let Some(_alone) = gate::live("an agent without its recorder") else { return };
+    survives_kills("tls-killed", &[0, 300, 1_700]);
+}
+
+/// What a JVM that takes no agent says, in one line, and that the rest is recorded all the same.
+#[test]
+fn a_broker_that_takes_no_agent_says_so() {
+    let Some(_alone) = gate::live("a broker that takes no agent") else { return };
+    let directory = directory("tls-refused");
+    let kafka = Kafka::prepare(DEFAULT_VERSION).unwrap();
+    let mut options = BrokerOptions::new(directory.join("broker"));
+    options.keystore = Some(make_keystore(&directory).unwrap());
+    options.jvm_arguments.push("-XX:-EnableDynamicAgentLoading".to_owned());
+    let broker = Broker::start(&kafka, options).unwrap();
+    let recording = directory.join("recording");
+    Recorder::start_with(&recording, broker.pid, &["--see-tls"]).stop();
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(recording.join("manifest.json")).unwrap()).unwrap();
+    let said = manifest["plan"].to_string();
+    assert!(said.contains("tls-requests") && said.contains("-XX:-EnableDynamicAgentLoading"), "{said}");
+    broker.stop();
+}
