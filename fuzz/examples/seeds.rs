@@ -74,9 +74,15 @@ fn plaintext() -> Vec<Vec<u8>> {
         record.resize(record.len().next_multiple_of(8), 0);
         record
     };
-    let first = record(0, 2, &[0, 0, 0, 9]);
-    let second = record(first.len() as u64, 1, b"an answer");
-    vec![[&nonce.to_ne_bytes()[..], &first, &second].concat()]
+    let mut ring = nonce.to_ne_bytes().to_vec();
+    let position = |ring: &Vec<u8>| ring.len() as u64 - 8;
+    for (request, response) in requests().iter().zip(&responses()).take(3) {
+        for (flags, bytes) in [(2, &request[..4]), (0, &request[4..]), (1, &response[..])] {
+            let next = record(position(&ring), flags, bytes);
+            ring.extend(next);
+        }
+    }
+    vec![ring]
 }
 
 /// Requests of every version of Produce and Fetch, and some whose bodies are not read.

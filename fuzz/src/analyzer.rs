@@ -52,7 +52,7 @@ fn check(data: &[u8]) {
     assert_eq!(rows.len(), before, "the end has come already");
 }
 
-fn config(mode: u8) -> Config {
+pub(crate) fn config(mode: u8) -> Config {
     Config {
         ports: if mode & PORTS_TOLD == 0 { Vec::new() } else { vec![segments::BROKER_PORT] },
         message_id_header: (mode & IDS_WANTED != 0).then(|| b"id".to_vec()),

@@ -68,6 +68,19 @@ pub struct Piece<'a> {
     pub bytes: &'a [u8],
 }
 
+/// No call is older when it is read.
+const OLDEST_NS: u64 = 3_600_000_000_000;
+
+impl Piece<'_> {
+    /// When the call began and ended. A broker that was taken over may say anything: not after now, and not long ago.
+    pub fn called_before(&self, now_ns: u64) -> (u64, u64) {
+        let (begun, ended) = self.called_ns;
+        let oldest = now_ns.saturating_sub(OLDEST_NS);
+        let ended = ended.clamp(oldest, now_ns);
+        (begun.clamp(oldest, ended), ended)
+    }
+}
+
 /// What an agent does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentState {
@@ -389,19 +402,24 @@ fn segment<'p>(piece: &Piece<'p>, flags: Flags, (seq, ack): (u32, u32), payload:
     Segment { src, dst, seq, ack, flags, payload, missing: 0 }
 }
 
-/// For fuzzing: what is read of a ring is bounded, of any bytes.
+/// For fuzzing: hands over the pieces in a ring of any bytes, of those that look committed and of all.
 #[doc(hidden)]
-pub fn fuzz_ring(bytes: &[u8], nonce: u64) {
+pub fn fuzz_ring(bytes: &[u8], nonce: u64, out: &mut dyn FnMut(&Piece<'_>)) {
     let bytes = bytes.get(..PIECE).unwrap_or(bytes);
+    let mut read_once = |bytes: &[u8]| {
+        let mut read = 0;
+        pieces(bytes).for_each(|piece| {
+            read += piece.bytes.len();
+            out(&piece);
+        });
+        assert!(read <= bytes.len(), "no byte is read twice");
+    };
     for is_to_end in [false, true] {
         if let Ok(length) = committed(bytes, 0, nonce, is_to_end) {
-            let whole = bytes.get(..length).unwrap_or_default();
-            let read: usize = pieces(whole).map(|piece| piece.bytes.len()).sum();
-            assert!(read <= whole.len(), "no byte is read twice");
+            read_once(bytes.get(..length).unwrap_or_default());
         }
-        let read: usize = pieces(bytes).map(|piece| piece.bytes.len()).sum();
-        assert!(read <= bytes.len(), "no byte is read twice");
     }
+    read_once(bytes);
 }
 
 #[cfg(test)]

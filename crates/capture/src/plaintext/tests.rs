@@ -119,6 +119,31 @@ fn what_a_record_says_is_read() {
 }
 
 #[test]
+fn no_call_was_long_ago_or_is_yet_to_come() {
+    const NOW: u64 = 10_000_000_000_000;
+    const HOUR: u64 = 3_600_000_000_000;
+    let piece = |called_ns| Piece {
+        connection: 1,
+        is_written: false,
+        is_frame_start: true,
+        offset: 0,
+        called_ns,
+        thread: 0,
+        local: BROKER.parse().unwrap(),
+        remote: CLIENT.parse().unwrap(),
+        bytes: &[],
+    };
+    for (called, expected) in [
+        ((NOW - 7, NOW - 5), (NOW - 7, NOW - 5)),
+        ((u64::MAX, u64::MAX), (NOW, NOW)),
+        ((0, 0), (NOW - HOUR, NOW - HOUR)),
+        ((NOW, NOW - 5), (NOW - 5, NOW - 5)),
+    ] {
+        assert_eq!(piece(called).called_before(NOW), expected);
+    }
+}
+
+#[test]
 fn a_ring_that_lies_or_is_cut_is_an_error() {
     for (at, lie) in [(8, u32::MAX), (8, 1 << 16), (12, 0xffff)] {
         let (mut agent, mut ring) = ring();

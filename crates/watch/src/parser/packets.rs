@@ -197,7 +197,7 @@ impl Parser {
         let (mut slice, mut sent) = (Slice::new(Slice::SHORT), Ok(()));
         let read = ring.beat(began_ns).and_then(|()| {
             ring.read(&mut |piece| {
-                let (begun, ended) = piece.called_ns;
+                let (begun, ended) = piece.called_before(crate::clock::monotonic_ns());
                 let times = (clock.from_monotonic(begun), clock.from_monotonic(ended));
                 analyzer.piece(piece, times, &mut |request| requests.push(&*request));
                 if requests.is_full() && sent.is_ok() {
