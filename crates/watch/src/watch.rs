@@ -126,11 +126,17 @@ impl Options {
             interface: packets.interface.clone(),
             message_id_header: packets.message_id_header.clone(),
             ring_bytes: self.memory.capture_ring_bytes,
-            memory_bytes: self.memory.connection_bytes,
+            memory_bytes: self.connection_bytes(),
             opener: CaptureOpener::of(self.pid),
             parser: self.parser.clone(),
             tls_is_read: Arc::default(),
         }
+    }
+
+    /// What a process that parses may keep of connections: where TLS is read there are two.
+    fn connection_bytes(&self) -> usize {
+        let sees_tls = self.packets.as_ref().is_some_and(|packets| packets.see_tls);
+        self.memory.connection_bytes / if sees_tls { 2 } else { 1 }
     }
 
     fn ports(&self) -> &[u16] {
@@ -445,7 +451,7 @@ impl Watch {
         let header = packets.message_id_header.clone();
         let source = TlsSource::new(
             options.process(),
-            (options.parser.clone(), options.memory.connection_bytes, header),
+            (options.parser.clone(), options.connection_bytes(), header),
             Arc::clone(is_read),
             first,
         );

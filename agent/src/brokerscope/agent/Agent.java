@@ -52,6 +52,7 @@ public final class Agent implements ClassFileTransformer {
             running.stop();
             running = null;
         }
+        Tap.prepare();
         agent.instrumentation.addTransformer(agent, true);
         Tap.copyInto(agent.ring);
         agent.retransform();

@@ -35,10 +35,27 @@ public final class Tap {
         ring = to;
     }
 
+    /** The thread that calls; none where something of this agent's failed. */
+    private static Caller caller(Ring to) {
+        try {
+            return CALLERS.get();
+        } catch (Throwable error) {
+            to.countError();
+            return null;
+        }
+    }
+
+    /** Has the JVM load all that a call needs, before one comes: the jar is removed by then. */
+    static void prepare() {
+        CALLERS.get();
+        CALLERS.remove();
+        Connection.class.getName();
+    }
+
     /** Before {@code SslTransportLayer.read(ByteBuffer)}. */
     public static int read(Object layer, ByteBuffer buffer) throws IOException {
         Ring to = ring;
-        Caller caller = to == null ? null : CALLERS.get();
+        Caller caller = to == null ? null : caller(to);
         if (caller == null || caller.isInside) {
             return RUN;
         }
@@ -61,7 +78,7 @@ public final class Tap {
     /** Before {@code SslTransportLayer.write(ByteBuffer)}. */
     public static int write(Object layer, ByteBuffer buffer) throws IOException {
         Ring to = ring;
-        Caller caller = to == null ? null : CALLERS.get();
+        Caller caller = to == null ? null : caller(to);
         if (caller == null || caller.isInside) {
             return RUN;
         }
