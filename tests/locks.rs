@@ -11,19 +11,18 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use e2e::brokerscope;
 use e2e::gate;
+use e2e::jdk;
 use e2e::table::{Row, rows};
 use e2e::traffic::directory;
 use serde_json::Value;
 
 /// Long enough for three commits, of which the first may come before everything is attached: ext4 commits every five seconds.
 const SECONDS: &str = "20";
-/// Set to 1 where a newer JDK is there.
-const MUST: &str = "BROKERSCOPE_NEWER_JDK";
 const HANDLER: &str = "data-plane-kafka-request-handler-";
 /// Where `locks` writes what it sees live.
 const LIVE: &str = "live.json";
@@ -57,35 +56,9 @@ fn a_wait_for_a_lock_is_told_with_its_holder_and_the_holders_reason() {
 #[test]
 fn the_same_with_a_newer_jdk() {
     let Some(_live) = gate::live("waits for locks, by a newer JVM's flight recorder") else { return };
-    match newer_jdk() {
-        Some(home) => holds_with("newer-java", Some(&home.join("bin"))),
-        None => left_out(),
+    if let Some(home) = jdk::newer("waits for locks") {
+        holds_with("newer-java", Some(&home.join("bin")));
     }
-}
-
-/// `setup/debian` installs none: it would become `java`, by which old brokers do not run. Who has one says that this
-/// must run.
-fn left_out() {
-    assert_ne!(
-        std::env::var(MUST).as_deref(),
-        Ok("1"),
-        "{MUST}=1, and no JDK 25 or newer is below /usr/lib/jvm"
-    );
-    eprintln!(
-        "LEFT OUT: waits for locks with JDK 25 or newer: none is below /usr/lib/jvm; {MUST}=1 makes that a failure"
-    );
-}
-
-/// One that starts its flight recorder without holding the broker up.
-fn newer_jdk() -> Option<PathBuf> {
-    let homes = fs::read_dir("/usr/lib/jvm").ok()?.flatten().map(|entry| entry.path());
-    let is_newer = |home: &PathBuf| {
-        let release = fs::read_to_string(home.join("release")).unwrap_or_default();
-        let version = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""));
-        let number = version.and_then(|version| version.split(['.', '"']).next()?.parse::<u32>().ok());
-        home.join("bin/java").is_file() && number.is_some_and(|number| number >= 25)
-    };
-    homes.into_iter().find(is_newer)
 }
 
 fn holds_with(name: &str, java: Option<&Path>) {

@@ -27,6 +27,7 @@ pub mod frames;
 pub mod gate;
 pub mod ground;
 pub mod intact;
+pub mod jdk;
 pub mod kafka_log;
 pub mod operations;
 pub mod prometheus;

@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use broker::topic_ids::TopicIds;
 use capture::Counters;
@@ -19,7 +19,8 @@ use crate::escalation::Share;
 use crate::network::{self, CaptureOpener};
 use crate::parser::channel::{Kind, invalid};
 use crate::parser::packets::{Answer, LIST, Order};
-use crate::parser::{PARSE_PACKETS, Parser, transfer};
+use crate::parser::transfer::take_requests;
+use crate::parser::{PARSE_PACKETS, Parser, hear_out};
 use crate::queue::{Batch, lock};
 use crate::source::{BrokerProcess, Feed, LossCount, Pace, Running, Source, WatchSummary};
 
@@ -164,18 +165,17 @@ impl PacketSource {
     /// Delivers what the parser says, waiting at most so long for it; whether it was its last word.
     fn hear(&mut self, feed: &Feed, timeout: Duration) -> io::Result<bool> {
         let Some(parser) = &mut self.parser else { return Ok(true) };
-        let Some((kind, mut body)) = parser.receive(timeout)? else { return Ok(false) };
+        let Some((kind, body)) = parser.receive(timeout)? else { return Ok(false) };
         match kind {
             Kind::Rows => {
                 let mut batch = Batch::of(&feed.sender);
-                while !body.is_empty() {
-                    let request = transfer::take_request(&mut body).ok_or_else(invalid)?;
+                take_requests(body, |request| {
                     *self.requests_by_api.entry(request.api).or_default() += 1;
                     let event = Event::Request(request);
                     if self.share.has(&event) {
                         batch.push(event);
                     }
-                }
+                })?;
                 batch.send();
             }
             Kind::Time => {
@@ -363,15 +363,7 @@ impl Source for PacketSource {
     fn finish(&mut self, feed: &Feed) -> Result<(), Infallible> {
         let Some(parser) = &self.parser else { return Ok(()) };
         let told = parser.tell(&Order::Finish, None);
-        let deadline = Instant::now() + LAST_TIME;
-        let finished = told.and_then(|()| {
-            while Instant::now() < deadline {
-                if self.hear(feed, WAIT)? {
-                    return Ok(());
-                }
-            }
-            Err(io::ErrorKind::TimedOut.into())
-        });
+        let finished = told.and_then(|()| hear_out(LAST_TIME, || self.hear(feed, WAIT)));
         if let Err(error) = finished {
             let start = self.covered_until.unwrap_or_else(|| feed.now() - FIRST_COUNT);
             self.lose_parser(&error, feed);

@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -86,6 +86,17 @@ impl Drop for Parser {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Hears a parser that is to finish, until `hear` says that it was its last word.
+pub(crate) fn hear_out(within: Duration, mut hear: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
+    let deadline = Instant::now() + within;
+    while Instant::now() < deadline {
+        if hear()? {
+            return Ok(());
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 /// The next order, in a process that parses.

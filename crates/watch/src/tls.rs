@@ -23,9 +23,10 @@ use jvm::{Machine, act_as, agent};
 use model::{Event, LossKind, Nanos, Pid};
 
 use crate::packets::tell_topics;
-use crate::parser::channel::{Kind, invalid};
+use crate::parser::channel::Kind;
 use crate::parser::packets::{Answer, Order};
-use crate::parser::{PARSE_PACKETS, Parser, transfer};
+use crate::parser::transfer::take_requests;
+use crate::parser::{PARSE_PACKETS, Parser, hear_out};
 use crate::queue::Batch;
 use crate::source::{BrokerProcess, Feed, LossCount, Pace, Source, WatchSummary};
 
@@ -117,13 +118,11 @@ impl TlsSource {
     /// Delivers what the parser says, waiting at most so long for it; whether it was its last word.
     fn hear(&mut self, feed: &Feed, timeout: Duration) -> io::Result<bool> {
         let Some((parser, _)) = &mut self.session else { return Ok(true) };
-        let Some((kind, mut body)) = parser.receive(timeout)? else { return Ok(false) };
+        let Some((kind, body)) = parser.receive(timeout)? else { return Ok(false) };
         match kind {
             Kind::Rows => {
                 let mut batch = Batch::of(&feed.sender);
-                while !body.is_empty() {
-                    batch.push(Event::Request(transfer::take_request(&mut body).ok_or_else(invalid)?));
-                }
+                take_requests(body, |request| batch.push(Event::Request(request)))?;
                 batch.send();
             }
             Kind::Time => {}
@@ -242,15 +241,7 @@ impl Source for TlsSource {
     fn finish(&mut self, feed: &Feed) -> Result<(), Infallible> {
         let Some((parser, _)) = &self.session else { return Ok(()) };
         let told = parser.tell(&Order::Finish, None);
-        let deadline = Instant::now() + LAST_TIME;
-        let finished = told.and_then(|()| {
-            while Instant::now() < deadline {
-                if self.hear(feed, WAIT)? {
-                    return Ok(());
-                }
-            }
-            Err(io::ErrorKind::TimedOut.into())
-        });
+        let finished = told.and_then(|()| hear_out(LAST_TIME, || self.hear(feed, WAIT)));
         if let Err(error) = finished {
             let start = self.covered_until.unwrap_or_else(|| feed.now());
             self.fail(error.to_string(), feed);
@@ -267,13 +258,15 @@ impl Source for TlsSource {
 
 /// Loads the agent, in a thread that becomes the JVM's user for that and ends.
 fn load_agent(pid: Pid, nonce: u64) -> Result<File, String> {
-    let load = move || -> Result<File, String> {
-        let machine = Machine::of(pid).map_err(|error| error.to_string())?;
-        machine.check_takes_agents().map_err(|error| error.to_string())?;
-        act_as(&machine).map_err(|error| error.to_string())?;
-        let client = Client::of(&machine).map_err(|error| error.to_string())?;
+    let attach = move || -> Result<File, jvm::Error> {
+        let machine = Machine::of(pid)?;
+        machine.check_takes_agents()?;
+        act_as(&machine)?;
         let prepare = |file: &File| PlaintextRing::create(file, RING_BYTES, nonce);
-        let file = agent::load(&client, std::process::id(), prepare).map_err(|error| error.to_string())?;
+        agent::load(&Client::of(&machine)?, std::process::id(), prepare)
+    };
+    let load = move || {
+        let file = attach().map_err(|error| error.to_string())?;
         let ring = file.try_clone().map(|file| PlaintextRing::new(file, RING_BYTES, nonce));
         match ring.and_then(|ring| ring.state()).map_err(|error| error.to_string())? {
             AgentState::Copies => Ok(file),

@@ -48,7 +48,7 @@ const LOCK_WAITS: &str = "lock-waits";
 const HANDLER_CALLS: &str = "handler-calls";
 const IO_URING: &str = "io-uring";
 /// Requests on listeners that are TLS.
-pub(crate) const TLS: &str = "tls-requests";
+const TLS: &str = "tls-requests";
 const ESCALATION: &str = "escalation";
 
 /// How long the first answer is waited for. A JVM that answers later is asked on.

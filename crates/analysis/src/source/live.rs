@@ -119,8 +119,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
             "broker {pid}: nothing can be observed: {reasons}; run `brokerscope doctor` for details"
         )));
     }
-    let reads_tls = options.see_tls || options.interface.is_none();
-    if let Some(why) = unread_listeners(broker).filter(|_| !reads_tls) {
+    if let Some(why) = unread_listeners(broker).filter(|_| options.interface.is_some() && !options.see_tls) {
         watch.add_missing(plan::TLS, why);
     }
     if options.always_on.is_some() && options.flight_recorder() == Jfr::Never {

@@ -2,13 +2,18 @@
 //! as a row.
 //!
 //! Who reads trusts no byte: who parses may have been taken over by what it parsed. What is read takes no more than a few times
-//! the memory of its bytes (the fuzz target rows).
+//! the memory of its bytes.
+//!
+//! Fuzzed by: rows.
 
+use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 #[allow(clippy::wildcard_imports, reason = "a declaration may name any type of the model")]
 use model::*;
+
+use super::channel::invalid;
 
 /// A value in a message.
 pub(crate) trait Transfer: Sized {
@@ -71,6 +76,14 @@ pub(crate) fn take_request(from: &mut &[u8]) -> Option<Box<Request>> {
     let mut request = Box::new(Request::take(from)?);
     request.api = wire::ApiKey(request.api_key).name();
     Some(request)
+}
+
+/// Has each request in a message of rows taken.
+pub(crate) fn take_requests(mut rows: &[u8], mut take: impl FnMut(Box<Request>)) -> io::Result<()> {
+    while !rows.is_empty() {
+        take(take_request(&mut rows).ok_or_else(invalid)?);
+    }
+    Ok(())
 }
 
 /// Not in the message: it follows from another field.
