@@ -206,8 +206,9 @@ fn a_segment_s_roll_is_seen_with_every_file_it_syncs_and_what_that_waited_for() 
     let slow: Vec<_> = syncs.iter().filter(|sync| waited(sync) > 30_000_000).collect();
     assert!(slow.len() >= 3, "{} syncs were slow", slow.len());
     for sync in slow {
+        // A sync may wait for its pages and for the journal, each for as long as one write takes.
         let known = ["device", "slow-device", "writeback-wait", "journal-commit"];
-        let most = known.iter().filter_map(|reason| sync.reasons.get(*reason)).max().copied().unwrap_or(0);
-        assert!(most * 2 > waited(sync), "{sync:?}");
+        let explained: u64 = known.iter().filter_map(|reason| sync.reasons.get(*reason)).sum();
+        assert!(explained * 2 > waited(sync), "{sync:?}");
     }
 }
