@@ -4,7 +4,7 @@
 //! ```text
 //! file:    4 KiB head, then the ring
 //! head:    0 magic u64, 8 capacity u32, 16 nonce u64 | 64 head u64 | 128 tail u64, 136 !tail u64
-//!          192 records dropped u64, 200 bytes dropped u64, 208 errors u64 | 256 beat u64, 264 stop u32
+//!          192 records dropped u64, 200 bytes dropped u64, 208 errors u64 | 256 beat u64, 264 order u32
 //!          320 state u32, 324 length of its text u32, 328 text
 //! record:  0 nonce ^ (position + 1) u64, 8 length u32, 12 flags u32, 16 connection u64, 24 offset in the stream u64
 //!          32 begun ns u64, 40 ended ns u64, 48 thread u32, 52 local port u16, 54 remote port u16
@@ -32,7 +32,7 @@ const HEAD: u64 = 4_096;
 const TAIL_AT: u64 = 128;
 const DROPPED_AT: u64 = 192;
 const BEAT_AT: u64 = 256;
-const STOP_AT: u64 = 264;
+const ORDER_AT: u64 = 264;
 const STATE_AT: u64 = 320;
 const MAX_TEXT: usize = 256;
 
@@ -41,6 +41,12 @@ const MAX_RECORD_BYTES: usize = 32 << 10;
 /// Read at once; a multiple of 8, and room for any record.
 const PIECE: usize = 256 << 10;
 
+/// Orders to the agent.
+const COPY: u32 = 0;
+const STOP: u32 = 1;
+const PAUSE: u32 = 2;
+
+/// Flags of a record.
 const WRITTEN: u32 = 1;
 const FRAME_START: u32 = 2;
 const PADDING: u32 = 4;
@@ -146,7 +152,20 @@ impl PlaintextRing {
     /// # Errors
     /// The file cannot be written.
     pub fn stop(&self) -> io::Result<()> {
-        self.file.write_all_at(&1_u32.to_ne_bytes(), STOP_AT)
+        self.order(STOP)
+    }
+
+    /// Has the agent copy nothing for a while, or go on: the broker then runs the agent's code all the same, so that the two tell
+    /// what copying costs. What passes meanwhile is not counted as missing.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn pause(&self, is_to_pause: bool) -> io::Result<()> {
+        self.order(if is_to_pause { PAUSE } else { COPY })
+    }
+
+    fn order(&self, order: u32) -> io::Result<()> {
+        self.file.write_all_at(&order.to_ne_bytes(), ORDER_AT)
     }
 
     /// Gives back the memory of what has been read; the file stays as long as it was.

@@ -6,6 +6,7 @@
 //! Fuzzed by: attach.
 
 use std::fs::File;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -18,9 +19,6 @@ use crate::{Error, Machine};
 
 /// Built from `agent/src` by `agent/build`.
 const JAR: &[u8] = include_bytes!("../../../agent/brokerscope-agent.jar");
-/// The same for each start: the JVM puts a path that it knows already into its class path no second time.
-const JAR_NAME: &str = ".brokerscope-agent-1.jar";
-
 /// It transforms a class, for which it stops all threads.
 const BOUNDS: Bounds = Bounds { bytes: 4 << 10, time: Duration::from_secs(20) };
 
@@ -69,7 +67,15 @@ fn is_tmpfs(of: impl AsFd) -> io::Result<bool> {
 }
 
 fn write_jar(machine: &Machine) -> io::Result<TemporaryFile> {
-    let (kept, mut file) = TemporaryFile::create(machine, "root/tmp", JAR_NAME, OFlags::EXCL)?;
+    let (kept, mut file) = TemporaryFile::create(machine, "root/tmp", &jar_name(), OFlags::EXCL)?;
     file.write_all(JAR)?;
     Ok(kept)
+}
+
+/// The same for each start, because the JVM puts a path that it knows already into its class path no second time; another one for
+/// another version, whose classes the JVM would look for in vain in a jar that it knows.
+fn jar_name() -> String {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(JAR);
+    format!(".brokerscope-agent-{:016x}.jar", hasher.finish())
 }

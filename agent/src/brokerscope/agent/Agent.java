@@ -94,7 +94,11 @@ public final class Agent implements ClassFileTransformer {
     private void watch() {
         long beat = ring.beat();
         long heard = System.nanoTime();
-        while (!ring.isToStop() && System.nanoTime() - heard < GONE_NS && pause()) {
+        int order = 0;
+        while (order != Ring.STOP && System.nanoTime() - heard < GONE_NS && pause()) {
+            int before = order;
+            order = ring.order();
+            pauseOrGoOn(before, order);
             long now = ring.beat();
             if (now != beat) {
                 beat = now;
@@ -109,6 +113,21 @@ public final class Agent implements ClassFileTransformer {
             }
         }
         ring.say(Ring.ENDED, refused == null ? "" : refused);
+    }
+
+    /** A pause is for those who measure what copying costs. */
+    private void pauseOrGoOn(int before, int order) {
+        synchronized (Agent.class) {
+            if (running != this || order == before) {
+                return;
+            }
+            if (order == Ring.PAUSE) {
+                Tap.copyInto(null);
+            } else if (order == 0) {
+                ring.countAnew();
+                Tap.copyInto(ring);
+            }
+        }
     }
 
     private void stop() {

@@ -25,6 +25,11 @@ final class Ring {
     static final int REFUSED = 2;
     static final int ENDED = 3;
 
+    /** What the recorder wants; otherwise it is to copy. */
+    static final int STOP = 1;
+
+    static final int PAUSE = 2;
+
     /** Flags of a record: the bytes were written; they begin a frame; there are none, and the next record is at the beginning. */
     static final int WRITTEN = 1;
 
@@ -41,7 +46,7 @@ final class Ring {
     private static final int DROPPED_BYTES_AT = 200;
     private static final int ERRORS_AT = 208;
     private static final int BEAT_AT = 256;
-    private static final int STOP_AT = 264;
+    private static final int ORDER_AT = 264;
     private static final int STATE_AT = 320;
     private static final int TEXT_AT = 328;
     private static final int MAX_TEXT = 256;
@@ -59,7 +64,7 @@ final class Ring {
     private static final AtomicLong NEXT = new AtomicLong(1);
 
     /** Another one has another. */
-    final long number = NEXT.getAndIncrement();
+    volatile long number = NEXT.getAndIncrement();
 
     private final ByteBuffer map;
     private final int capacity;
@@ -85,8 +90,13 @@ final class Ring {
         return (long) LONG.getVolatile(map, BEAT_AT);
     }
 
-    boolean isToStop() {
-        return (int) INT.getVolatile(map, STOP_AT) != 0;
+    int order() {
+        return (int) INT.getVolatile(map, ORDER_AT);
+    }
+
+    /** Has every connection counted as a new one: what passed during a pause was not. */
+    void countAnew() {
+        number = NEXT.getAndIncrement();
     }
 
     void say(int state, String text) {
