@@ -32,7 +32,7 @@ fn requests_agree_with_kafkas_log() {
 #[test]
 fn an_agent_whose_recorder_was_killed_stops_and_another_sees_everything() {
     let Some(_alone) = gate::live("an agent without its recorder") else { return };
-    survives_kills("tls-killed", &[0, 300, 1_700]);
+    survives_kills("tls-killed", &[700]);
 }
 
 /// What a JVM that takes no agent says, in one line, and that the rest is recorded all the same.
