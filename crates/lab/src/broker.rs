@@ -10,6 +10,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::client::Endpoint;
 use crate::error::{Error, Result};
 use crate::kafka::Kafka;
 use crate::net::{Network, Place};
@@ -42,6 +43,8 @@ pub struct BrokerOptions {
     pub port: Option<u16>,
     /// Has it listen on another port for TLS, with the key in this store ([`make_keystore`]).
     pub keystore: Option<PathBuf>,
+    /// That port; a free one if `None`.
+    pub tls_port: Option<u16>,
     /// Whether to write Kafka's request log (a JSON line a request) beside the configuration.
     pub request_log: bool,
     /// Further arguments of the JVM.
@@ -72,6 +75,7 @@ impl BrokerOptions {
             node_id: 1,
             port: None,
             keystore: None,
+            tls_port: None,
             request_log: false,
             jvm_arguments: Vec::new(),
             properties: Vec::new(),
@@ -138,7 +142,8 @@ impl Broker {
         files::make(&log_dir)?;
         let port = options.port.map_or_else(free_port, Ok)?;
         let properties = directory.join("server.properties");
-        let tls_port = options.keystore.as_ref().map(|_| free_port()).transpose()?;
+        let tls_port = || options.tls_port.map_or_else(free_port, Ok);
+        let tls_port = options.keystore.as_ref().map(|_| tls_port()).transpose()?;
         files::write(&properties, config::text(&options, &log_dir, (port, free_port()?, tls_port)))?;
         let request_log = options.request_log.then(|| directory.join("request.log"));
         let logging = directory.join("log4j2.xml");
@@ -163,7 +168,13 @@ impl Broker {
 
     /// The same of clients that speak TLS where it does.
     pub fn clients_bootstrap(&self) -> String {
-        SocketAddr::from((self.options.address, self.tls_port.unwrap_or(self.port))).to_string()
+        self.clients_endpoint().address.to_string()
+    }
+
+    /// Where clients connect: they speak TLS where it does.
+    pub fn clients_endpoint(&self) -> Endpoint {
+        let address = SocketAddr::from((self.options.address, self.tls_port.unwrap_or(self.port)));
+        Endpoint { address, is_tls: self.tls_port.is_some() }
     }
 
     /// Its listener.
@@ -295,18 +306,20 @@ const HEAP: [&str; 2] = ["-Xms256m", "-Xmx256m"];
 pub(crate) fn join_cluster(options: &mut BrokerOptions, network: &Network, number: u8) -> Result<()> {
     options.join(network, number)?;
     options.port = Some(PORT);
+    options.tls_port = Some(CLIENTS_TLS_PORT);
     options.jvm_arguments.extend(HEAP.map(str::to_owned));
-    options.properties.extend(properties(number));
+    options.properties.extend(properties(number, options.keystore.is_some()));
     Ok(())
 }
 
 /// They win over those of a single node.
-fn properties(number: u8) -> Vec<(String, String)> {
+fn properties(number: u8, has_tls_clients: bool) -> Vec<(String, String)> {
     let (own, controller) = (Network::address(number), Network::address(LEADER));
+    let clients = clients_listeners(number, has_tls_clients);
     let (roles, listeners) = if number == LEADER {
-        ("broker,controller", format!("PLAINTEXT://{own}:{PORT},CONTROLLER://{own}:{CONTROLLER_PORT}"))
+        ("broker,controller", format!("{clients},CONTROLLER://{own}:{CONTROLLER_PORT}"))
     } else {
-        ("broker", format!("PLAINTEXT://{own}:{PORT}"))
+        ("broker", clients)
     };
     let own = [
         ("process.roles", roles.to_owned()),
@@ -317,6 +330,15 @@ fn properties(number: u8) -> Vec<(String, String)> {
     own.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
+/// The listeners that are no controller's: brokers use the one in plaintext, and clients too unless they speak TLS.
+fn clients_listeners(number: u8, has_tls_clients: bool) -> String {
+    let own = Network::address(number);
+    let tls = if has_tls_clients { format!(",SSL://{own}:{CLIENTS_TLS_PORT}") } else { String::new() };
+    format!("PLAINTEXT://{own}:{PORT}{tls}")
+}
+
+/// The port of a cluster's clients that speak TLS.
+const CLIENTS_TLS_PORT: u16 = 9095;
 /// The port that brokers use among themselves where they speak TLS.
 const TLS_PORT: u16 = 9094;
 /// Of what protects an experiment's keys from nobody.
@@ -363,15 +385,15 @@ fn key_properties(keystore: &Path) -> Vec<(String, String)> {
 
 /// Has a broker of a cluster speak TLS with the others, on a listener that clients do not use.
 pub(crate) fn replicate_over_tls(options: &mut BrokerOptions, number: u8, keystore: &Path) {
-    options.properties.extend(tls_properties(number, keystore));
+    options.properties.extend(tls_properties(number, keystore, options.keystore.is_some()));
 }
 
-fn tls_properties(number: u8, keystore: &Path) -> Vec<(String, String)> {
+fn tls_properties(number: u8, keystore: &Path, has_tls_clients: bool) -> Vec<(String, String)> {
     let own = Network::address(number);
-    let advertised = format!("PLAINTEXT://{own}:{PORT},REPLICATION://{own}:{TLS_PORT}");
+    let advertised = format!("{},REPLICATION://{own}:{TLS_PORT}", clients_listeners(number, has_tls_clients));
     let controller = format!(",CONTROLLER://{own}:{CONTROLLER_PORT}");
     let listeners = format!("{advertised}{}", if number == LEADER { &*controller } else { "" });
-    let protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,REPLICATION:SSL";
+    let protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,REPLICATION:SSL";
     let all = [
         ("listeners", &*listeners),
         ("advertised.listeners", &*advertised),
@@ -420,7 +442,7 @@ mod cluster_tests {
     #[test]
     fn one_is_the_controller_of_all() {
         let of = |number, key: &str| {
-            let found = properties(number).into_iter().find(|(name, _)| name == key);
+            let found = properties(number, false).into_iter().find(|(name, _)| name == key);
             found.map(|(_, value)| value).unwrap()
         };
         assert_eq!(of(1, "process.roles"), "broker,controller");
@@ -432,12 +454,25 @@ mod cluster_tests {
     #[test]
     fn over_tls_clients_keep_their_listener() {
         let of = |number, key: &str| {
-            let found = tls_properties(number, Path::new("/k")).into_iter().find(|(name, _)| name == key);
+            let found =
+                tls_properties(number, Path::new("/k"), false).into_iter().find(|(name, _)| name == key);
             found.map(|(_, value)| value).unwrap()
         };
         let clients = "PLAINTEXT://198.18.0.2:9092,REPLICATION://198.18.0.2:9094";
         assert_eq!([of(2, "listeners"), of(2, "advertised.listeners")], [clients, clients]);
         assert!(of(1, "listeners").ends_with(",CONTROLLER://198.18.0.1:9093"));
         assert!(!of(1, "advertised.listeners").contains("CONTROLLER"));
+    }
+
+    #[test]
+    fn clients_that_speak_tls_have_a_listener_too() {
+        let of = |properties: Vec<(String, String)>| {
+            let found = properties.into_iter().find(|(name, _)| name == "listeners");
+            found.map(|(_, value)| value).unwrap()
+        };
+        let clients = "PLAINTEXT://198.18.0.2:9092,SSL://198.18.0.2:9095";
+        assert_eq!(of(properties(2, true)), clients);
+        let replication = of(tls_properties(2, Path::new("/k"), true));
+        assert_eq!(replication, format!("{clients},REPLICATION://198.18.0.2:9094"));
     }
 }

@@ -5,11 +5,14 @@
 
 mod request;
 mod traffic;
+mod transport;
 
 pub(crate) use request::words;
 pub use request::{FetchResult, Member, Request, Topic};
 pub(crate) use traffic::now_ns;
 pub use traffic::{Answer, Running, Traffic};
+pub use transport::Endpoint;
+use transport::Transport;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -31,29 +34,30 @@ const MAX_RESPONSE_BYTES: u32 = 64 << 20;
 /// A connection; closed when dropped.
 #[derive(Debug)]
 pub struct Connection {
-    /// The socket, for those who trickle or do not read.
-    pub(crate) stream: TcpStream,
+    /// For those who trickle or do not read.
+    pub(crate) stream: Transport,
     client_id: String,
     correlation_id: i32,
 }
 
 impl Connection {
     /// Connects.
-    pub fn open(address: SocketAddr, client_id: impl Into<String>) -> Result<Self> {
-        let connected = TcpStream::connect_timeout(&address, TIMEOUT);
-        Self::over(
-            connected.map_err(Error::system(&format!("connect to the broker on {address}")))?,
-            client_id,
-        )
+    pub fn open(endpoint: impl Into<Endpoint>, client_id: impl Into<String>) -> Result<Self> {
+        let endpoint = endpoint.into();
+        let connected = TcpStream::connect_timeout(&endpoint.address, TIMEOUT);
+        let socket =
+            connected.map_err(Error::system(&format!("connect to the broker on {}", endpoint.address)))?;
+        Self::over(socket, endpoint, client_id)
     }
 
-    /// A client on a connection that is there already.
-    pub fn over(stream: TcpStream, client_id: impl Into<String>) -> Result<Self> {
-        let prepared = stream
+    /// A client on a socket that is connected to this endpoint already.
+    pub fn over(socket: TcpStream, endpoint: Endpoint, client_id: impl Into<String>) -> Result<Self> {
+        let prepared = socket
             .set_nodelay(true)
-            .and_then(|()| stream.set_read_timeout(Some(TIMEOUT)))
-            .and_then(|()| stream.set_write_timeout(Some(TIMEOUT)));
-        prepared.map_err(Error::system("prepare a connection to the broker"))?;
+            .and_then(|()| socket.set_read_timeout(Some(TIMEOUT)))
+            .and_then(|()| socket.set_write_timeout(Some(TIMEOUT)))
+            .and_then(|()| Transport::open(socket, endpoint));
+        let stream = prepared.map_err(Error::system("prepare a connection to the broker"))?;
         Ok(Self { stream, client_id: client_id.into(), correlation_id: 0 })
     }
 
@@ -66,12 +70,12 @@ impl Connection {
     /// Sends a request.
     pub fn send(&mut self, request: &Request) -> Result<()> {
         let frame = self.frame(request);
-        self.stream.write_all(&frame).map_err(Error::system("send a request"))
+        (&self.stream).write_all(&frame).map_err(Error::system("send a request"))
     }
 
     /// Reads the next response; what comes after its correlation id.
     pub fn receive(&mut self) -> Result<Vec<u8>> {
-        read_response(&mut self.stream)
+        read_response(&self.stream)
     }
 
     /// Sends a request and waits for its response.
@@ -112,13 +116,13 @@ impl Connection {
     }
 
     /// Another handle on the same connection, to [read responses](read_response) on another thread.
-    fn reader(&self) -> Result<TcpStream> {
+    fn reader(&self) -> Result<Transport> {
         self.stream.try_clone().map_err(Error::system("clone a socket"))
     }
 }
 
 /// As [`Connection::receive`].
-fn read_response(stream: &mut TcpStream) -> Result<Vec<u8>> {
+fn read_response(mut stream: impl Read) -> Result<Vec<u8>> {
     let mut head = [0; 8];
     stream.read_exact(&mut head).map_err(Error::system("read a response"))?;
     let [s0, s1, s2, s3, ..] = head;
@@ -170,7 +174,7 @@ pub(crate) fn connect_with_small_window(address: SocketAddr, bytes: usize) -> Re
 }
 
 /// Writes `bytes` in so many pieces, so that the last leaves `time` after the first.
-pub(crate) fn trickle(mut to: &TcpStream, bytes: &[u8], pieces: u32, time: Duration) -> Result<()> {
+pub(crate) fn trickle(mut to: impl Write, bytes: &[u8], pieces: u32, time: Duration) -> Result<()> {
     let pieces = (pieces as usize).clamp(2, bytes.len().max(2));
     let pause = time / (pieces as u32 - 1);
     for (number, piece) in bytes.chunks(bytes.len().div_ceil(pieces).max(1)).enumerate() {
@@ -183,7 +187,7 @@ pub(crate) fn trickle(mut to: &TcpStream, bytes: &[u8], pieces: u32, time: Durat
 }
 
 /// Reads one response, `piece` bytes at a time with a pause after each; returns its size.
-pub(crate) fn sip(mut from: &TcpStream, piece: usize, pause: Duration) -> Result<usize> {
+pub(crate) fn sip(mut from: impl Read, piece: usize, pause: Duration) -> Result<usize> {
     let doing = || Error::system("read a response slowly");
     let mut size = [0; 4];
     from.read_exact(&mut size).map_err(doing())?;
@@ -203,7 +207,7 @@ pub(crate) fn sip(mut from: &TcpStream, piece: usize, pause: Duration) -> Result
 }
 
 /// Waits until the broker has closed the connection.
-pub(crate) fn wait_for_close(mut from: &TcpStream) -> Result<()> {
+pub(crate) fn wait_for_close(mut from: impl Read) -> Result<()> {
     let mut rest = [0; 4096];
     loop {
         match from.read(&mut rest) {

@@ -108,6 +108,7 @@ pub enum WatchMode {
 
 /// Arguments of `faults`.
 #[derive(Clone, Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct FaultsArguments {
     /// How many times to inject each fault, each with other numbers
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -127,6 +128,9 @@ pub struct FaultsArguments {
     /// How brokers are watched; what an always-on watch cannot see may stay unobserved
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub watch: WatchMode,
+    /// Have clients speak TLS, and watch with --see-tls; brokers and controllers speak plaintext among themselves
+    #[arg(long, conflicts_with = "watch")]
+    pub tls: bool,
     /// Keep recordings and results in DIR; what is there already of this seed is not done again
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
@@ -182,13 +186,16 @@ fn run_all(
     if arguments.watch == WatchMode::AlwaysOn {
         observer.record_flags = always_on_flags();
     }
+    if arguments.tls {
+        observer.record_flags.push("--see-tls".to_owned());
+    }
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     // Recordings that nobody wants to keep go away with this.
     let site = Site::claim()?;
     let directory = arguments.keep.clone().unwrap_or_else(|| site.path().to_owned());
     let count = faults.len();
     let seeds = if arguments.short { 1 } else { arguments.seeds };
-    let run = Run { seed, seeds, directory, is_noisy: arguments.short };
+    let run = Run { seed, seeds, directory, is_noisy: arguments.short, has_tls: arguments.tls };
     say(&format!("{count} fault(s), {seeds} time(s) each, --seed {seed}"));
     let mut results = Vec::new();
     let started = Instant::now();
@@ -215,9 +222,8 @@ fn always_on_flags() -> Vec<String> {
 }
 
 fn kept_or_run(run: &Run, group: &Group, observer: &Observer) -> Result<Vec<FaultResult>> {
-    let kept = |fault: &&Fault| {
-        FaultResult::read(&run.directory_of(fault.name)).filter(|kept| kept.is_of(run.seed, run.seeds))
-    };
+    let kept =
+        |fault: &&Fault| FaultResult::read(&run.directory_of(fault.name)).filter(|kept| kept.is_of(run));
     if let Some(kept) = group.faults.iter().map(kept).collect() {
         return Ok(kept);
     }
@@ -283,6 +289,8 @@ struct Run {
     seeds: u32,
     /// Whether the machine may do other things too: the kernel's statistics show real waits for a processor then.
     is_noisy: bool,
+    /// Whether clients speak TLS.
+    has_tls: bool,
     /// Where its faults' directories lie.
     directory: PathBuf,
 }
@@ -338,7 +346,7 @@ fn record(run: &Run, group: &Group, observer: &Observer) -> Result<(Vec<Vec<Wind
     let Some((first, tools)) = faults.first_mut() else { return Ok(Default::default()) };
     let name = first.name;
     let mut rng = Rng::with_seed(run.seed ^ name_hash(name));
-    let mut bed = TestBed::set_up((first, tools), group.volume, run.seed, &mut rng)?;
+    let mut bed = TestBed::set_up((first, tools), (group.volume, run.has_tls), run.seed, &mut rng)?;
     let recording = run.directory_of(name).join(RECORDING);
     let injected = inject_all(run, (&mut faults, &mut bed), (&recording, observer), &mut rng);
     let others: Result<Vec<Vec<Observation>>> =
@@ -358,6 +366,9 @@ fn inject_all(
     (recording, observer): (&Path, &Observer),
     rng: &mut Rng,
 ) -> Result<(Vec<Vec<Window>>, HostObservations)> {
+    if run.has_tls {
+        bed.load_agent(observer)?;
+    }
     for (fault, tools) in &mut *faults {
         (fault.connect)(bed, tools)?;
         fault.create_topic(bed)?;

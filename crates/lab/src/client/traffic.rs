@@ -1,7 +1,6 @@
 //! Producers that keep a pace: a connection each, at most so many requests unanswered, bytes that are never the same
 //! twice (a batch is recognised by its checksum).
 
-use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -13,7 +12,8 @@ use fastrand::Rng;
 use kafka_protocol::messages::ApiKey;
 
 use super::request::{Request, first_error};
-use super::{Connection, read_response};
+use super::transport::Transport;
+use super::{Connection, Endpoint, read_response};
 use crate::error::{Error, Result};
 
 /// How often a producer that waits for its turn looks whether it is over.
@@ -67,15 +67,16 @@ impl Traffic {
     ///
     /// # Errors
     /// Where one cannot connect.
-    pub fn start(&self, address: SocketAddr, rng: &mut Rng) -> Result<Running> {
+    pub fn start(&self, endpoint: impl Into<Endpoint>, rng: &mut Rng) -> Result<Running> {
+        let endpoint = endpoint.into();
         let mut running = Running { control: Arc::default(), threads: Vec::new() };
         for number in 1..=self.producers {
-            let connection = Connection::open(address, format!("{}-{number}", self.client))?;
+            let connection = Connection::open(endpoint, format!("{}-{number}", self.client))?;
             let (taken, given_back) = sync_channel(self.in_flight.max(1) as usize);
             let (told, heard) = channel();
             if self.acks != 0 {
                 let reader = connection.reader()?;
-                running.threads.push(thread::spawn(move || listen(reader, &heard, &given_back)));
+                running.threads.push(thread::spawn(move || listen(&reader, &heard, &given_back)));
             }
             let (traffic, rng, control) = (self.clone(), rng.fork(), Arc::clone(&running.control));
             let producer = Producer { traffic, connection, rng, control, places: taken, told };
@@ -170,13 +171,13 @@ impl Producer {
 
 /// Reads an answer for each request that was reported, until no more are.
 fn listen(
-    mut reader: TcpStream,
+    reader: &Transport,
     heard: &Receiver<PendingRequest>,
     given_back: &Receiver<()>,
 ) -> Result<Vec<Answer>> {
     let mut answers = Vec::new();
     while let Ok(sent) = heard.recv() {
-        let body = read_response(&mut reader)?;
+        let body = read_response(reader)?;
         let latency_ns = i64::try_from(sent.at.elapsed().as_nanos()).unwrap_or(i64::MAX);
         // There is one for each that was reported.
         let _ = given_back.try_recv();

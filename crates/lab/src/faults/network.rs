@@ -134,8 +134,9 @@ pub(super) const SLOW_READER: Fault = Fault {
         let (bytes, time_ms) = (rng.u32(1_500..=4_000) << 10, rng.u64(300..=900));
         let piece = rng.u32(16..=64) << 10;
         let pause = Duration::from_millis(time_ms) / (bytes / piece).max(1);
-        let stream = connect_with_small_window(bed.broker.listener(), window_bytes)?;
-        let mut connection = Connection::over(stream, READER)?;
+        let endpoint = bed.broker.clients_endpoint();
+        let socket = connect_with_small_window(endpoint.address, window_bytes)?;
+        let mut connection = Connection::over(socket, endpoint, READER)?;
         let mut read = 0;
         for _ in 0..requests {
             interrupt().check()?;

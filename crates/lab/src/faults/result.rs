@@ -32,6 +32,9 @@ pub(super) struct FaultResult {
     pub(super) seed: u64,
     /// How many windows were asked for.
     pub(super) seeds: u32,
+    /// Whether clients spoke TLS.
+    #[serde(default)]
+    pub(super) has_tls: bool,
     /// What was injected.
     pub(super) windows: Vec<Window>,
     /// From when until when others were injected in the same recording, UTC nanoseconds.
@@ -55,6 +58,7 @@ impl FaultResult {
             fault: fault.to_owned(),
             seed: run.seed,
             seeds: run.seeds,
+            has_tls: run.has_tls,
             windows,
             observed,
             ..Self::default()
@@ -71,8 +75,9 @@ impl FaultResult {
     }
 
     /// Whether it is the whole result of such a run.
-    pub(super) fn is_of(&self, seed: u64, seeds: u32) -> bool {
-        (self.seed, self.seeds) == (seed, seeds) && self.score.is_some()
+    pub(super) fn is_of(&self, run: &Run) -> bool {
+        let own = (self.seed, self.seeds, self.has_tls);
+        own == (run.seed, run.seeds, run.has_tls) && self.score.is_some()
     }
 
     /// Has the recording explained, and scores that.

@@ -1,6 +1,5 @@
 //! Where a fault is injected: a broker, the file system beneath it, and clients at hand. Taken down in order when dropped.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,8 +7,8 @@ use fastrand::Rng;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::plan::{Fault, Tools, VolumeKind};
-use crate::broker::{Broker, BrokerOptions};
-use crate::client::{Connection, Request, Running, Topic, Traffic, create_topic};
+use crate::broker::{Broker, BrokerOptions, make_keystore};
+use crate::client::{Connection, Endpoint, Request, Running, Topic, Traffic, create_topic};
 use crate::device::Direction;
 use crate::error::{Error, Result};
 use crate::experiment::setup::pairs;
@@ -17,7 +16,7 @@ use crate::jvm::{Pause, pauses, pauses_argument};
 use crate::kafka::Kafka;
 use crate::net::Place;
 use crate::process::on_own_thread;
-use crate::session::interrupt;
+use crate::session::{Observer, interrupt};
 use crate::site::Site;
 use crate::volume::{Volume, VolumeOptions};
 
@@ -56,10 +55,10 @@ pub(super) enum Slow {
 }
 
 impl TestBed {
-    /// Sets up what `fault` declares, on this volume.
+    /// Sets up what `fault` declares, on this volume; clients speak TLS if they are to.
     pub(super) fn set_up(
         (fault, tools): (&Fault, &mut Tools),
-        volume: Option<VolumeKind>,
+        (volume, has_tls): (Option<VolumeKind>, bool),
         seed: u64,
         rng: &mut Rng,
     ) -> Result<Self> {
@@ -75,9 +74,18 @@ impl TestBed {
         let pauses = options.directory.join("pauses.log");
         options.jvm_arguments.push(pauses_argument(&pauses));
         options.properties = pairs(fault.properties);
+        options.keystore = has_tls.then(|| make_keystore(&options.directory)).transpose()?;
         (fault.configure)(&mut options, tools, rng)?;
         let broker = Broker::start(&kafka, options)?;
         Ok(Self { broker, volume, broker_cpu: None, kafka, site, pauses, is_warm: false })
+    }
+
+    /// Has the broker's JVM load brokerscope's agent once, and end it: the first time the JVM throws away all that it has compiled.
+    /// That would slow what is recorded, and no fault did it.
+    pub(super) fn load_agent(&self, observer: &Observer) -> Result<()> {
+        // The class that the agent changes is loaded for the first connection.
+        drop(self.connect("lab-admin")?);
+        observer.record(&self.site.path().join("first-load"), self.broker.pid, self.site.path())?.stop()
     }
 
     /// The file system beneath the broker.
@@ -135,7 +143,7 @@ impl TestBed {
 
     /// For clients on other threads.
     pub(super) fn access(&self) -> BrokerAccess {
-        BrokerAccess { address: self.broker.listener(), place: self.broker.options.clients.clone() }
+        BrokerAccess { endpoint: self.broker.clients_endpoint(), place: self.broker.options.clients.clone() }
     }
 
     /// Connects as a client.
@@ -169,8 +177,8 @@ impl TestBed {
 
     /// Starts producers.
     pub(super) fn produce(&self, traffic: &Traffic, rng: &mut Rng) -> Result<Running> {
-        let (address, clients) = (self.broker.listener(), &self.broker.options.clients);
-        off_cpu(self.broker_cpu, || clients.within(|| traffic.start(address, rng)))??
+        let (endpoint, clients) = (self.broker.clients_endpoint(), &self.broker.options.clients);
+        off_cpu(self.broker_cpu, || clients.within(|| traffic.start(endpoint, rng)))??
     }
 
     /// Has the broker compile what it needs for this kind of load.
@@ -201,7 +209,7 @@ fn off_cpu<T: Send>(cpu: Option<usize>, start: impl FnOnce() -> T + Send) -> Res
 /// Where a broker listens, and from where one gets there: for clients on other threads.
 #[derive(Clone, Debug)]
 pub(super) struct BrokerAccess {
-    address: SocketAddr,
+    endpoint: Endpoint,
     place: Place,
 }
 
@@ -209,6 +217,6 @@ impl BrokerAccess {
     /// Connects, unless interrupted.
     pub(super) fn connect(&self, client_id: &str) -> Result<Connection> {
         interrupt().check()?;
-        self.place.within(|| Connection::open(self.address, client_id))?
+        self.place.within(|| Connection::open(self.endpoint, client_id))?
     }
 }
