@@ -34,17 +34,20 @@ mod target;
 mod traffic;
 mod wakeups;
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+
+use lab::client::Endpoint;
 
 use crate::target::Target;
 
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 19] = [
+const PARTS: [&str; 20] = [
     "files",
     "memory",
     "live",
@@ -61,6 +64,7 @@ const PARTS: [&str; 19] = [
     "overhead",
     "always-on",
     "overhead-hooks",
+    "overhead-tls",
     "wakeups",
     "locks",
     "logs",
@@ -79,9 +83,11 @@ fn main() -> anyhow::Result<ExitCode> {
             let (partitions, records) = (partitions.parse()?, records.parse()?);
             kernel::produce(port.parse()?, partitions, records, rate.parse()?, seconds.parse()?)?;
         }
-        [overhead::PACE, port, partitions, records, rate, connections] => {
+        [overhead::PACE, port, is_tls, partitions, records, rate, connections] => {
             let (partitions, records) = (partitions.parse()?, records.parse()?);
-            kernel::pace(port.parse()?, partitions, records, rate.parse()?, connections.parse()?)?;
+            let broker =
+                Endpoint { address: (Ipv4Addr::LOCALHOST, port.parse()?).into(), is_tls: is_tls.parse()? };
+            kernel::pace(broker, partitions, records, rate.parse()?, connections.parse()?)?;
         }
         [overhead::ATTACH, hooks, process, port] => {
             overhead::attach(hooks, process.parse()?, port.parse()?)?;
@@ -138,7 +144,9 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "fleet" => fleet::hold(brokerscope, directory),
         "advise" => advise::hold(brokerscope, directory),
         "kernel" => kernel::hold(brokerscope, directory),
-        "overhead" | "always-on" | "overhead-hooks" => overhead::hold(part, brokerscope, directory),
+        "overhead" | "always-on" | "overhead-hooks" | "overhead-tls" => {
+            overhead::hold(part, brokerscope, directory)
+        }
         "logs" => logs::hold(brokerscope, directory),
         "wakeups" => wakeups::hold(brokerscope, directory),
         part if part.starts_with("locks") => locks::hold(part, brokerscope, directory),

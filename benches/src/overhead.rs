@@ -3,10 +3,12 @@
 //! neighbours: what drifts, other guests of the host and the JVM, drifts for both. A control is treated like the others, with
 //! nothing, and shows how much of a difference is noise. Intervals are of 95 %, by a bootstrap over pairs.
 //!
-//! Three parts. `overhead`: `brokerscope record` in the session of the broker, in a cgroup as a service has it, and in one that
+//! Four parts. `overhead`: `brokerscope record` in the session of the broker, in a cgroup as a service has it, and in one that
 //! only gets idle time; and what one would use instead. `always-on`: an always-on watch under loads of several shapes, and what its
 //! process takes while the broker's journal is slow. `overhead-hooks`: what the kernel takes for hooks whose programs return at
-//! once, and what the programs of an always-on watch take without its process. Every window is in a file.
+//! once, and what the programs of an always-on watch take without its process. `overhead-tls`: what the agent takes that copies what
+//! TLS connections carry, for a recorder that is there all the time; nobody watches then means that the agent pauses. Every window
+//! is in a file.
 //!
 //! Latencies are of the load, which is on the same CPUs.
 
@@ -14,6 +16,7 @@ mod attach;
 mod incident;
 mod load;
 mod pairs;
+mod tls;
 mod treatment;
 mod window;
 
@@ -60,6 +63,8 @@ const BROKER_PERCENT: f64 = 10.0;
 const ALWAYS_ON_PERCENT: f64 = 3.0;
 const CONTROL_PERCENT: f64 = 5.0;
 const THROUGHPUT_PERCENT: f64 = -1.0;
+const TLS_CPU_PERCENT: f64 = 5.0;
+const TLS_P99_PERCENT: f64 = 10.0;
 
 /// A load.
 #[derive(Clone, Copy)]
@@ -82,7 +87,7 @@ struct Plan {
 }
 
 /// The control comes often: it costs no start and no end, and its interval says what the others' are worth.
-const PLANS: [Plan; 9] = [
+const PLANS: [Plan; 11] = [
     Plan {
         part: "overhead",
         shape: ONE_RECORD,
@@ -131,7 +136,16 @@ const PLANS: [Plan; 9] = [
             Treatment::Hooks(Hooks::AlwaysOnRequests),
         ],
     },
+    tls(ONE_RECORD, 8.0),
+    tls(SIXTEEN_KIB, 6.0),
 ];
+
+const TLS: &str = "overhead-tls";
+
+const fn tls(shape: Shape, minutes: f64) -> Plan {
+    let treatments = &[Treatment::Control, Treatment::TlsAgent, Treatment::TlsAgent, Treatment::TlsAgent];
+    Plan { part: TLS, shape, minutes, treatments }
+}
 
 const fn always_on(shape: Shape, minutes: f64) -> Plan {
     let treatments = &[Treatment::Control, Treatment::AlwaysOn, Treatment::AlwaysOn, Treatment::AlwaysOn];
@@ -198,8 +212,17 @@ impl Bench<'_> {
         brokerscope: &Path,
         directory: &Path,
     ) -> anyhow::Result<Vec<Target>> {
-        let stage = Stage::set(&directory.join("overhead"), &Setting::default())?;
-        Bench { stage: &stage, tools: Tools::new(brokerscope, &stage), plan }.hold(directory)
+        let is_tls = plan.part == TLS;
+        let setting = Setting { is_tls, ..Setting::default() };
+        let stage = Stage::set(&directory.join("overhead"), &setting)?;
+        let mut tools = Tools::new(brokerscope, &stage);
+        if is_tls {
+            tools.see_tls()?;
+        }
+        let bench = Bench { stage: &stage, tools, plan };
+        let held = bench.hold(directory)?;
+        bench.tools.stop()?;
+        Ok(held)
     }
 
     fn hold(&self, directory: &Path) -> anyhow::Result<Vec<Target>> {
@@ -229,7 +252,7 @@ impl Bench<'_> {
         let end = Instant::now() + Duration::from_secs_f64(60.0 * minutes);
         let mut log = File::create(log).with_context(|| log.display().to_string())?;
         writeln!(log, "{}", Window::LOG_HEADINGS)?;
-        let mut windows = Vec::new();
+        let (always, mut windows) = (self.tools.pids(), Vec::new());
         let mut add = |window: Window| {
             writeln!(log, "{}", window.log_line())?;
             windows.push(window);
@@ -238,13 +261,14 @@ impl Bench<'_> {
         while Instant::now() < end {
             for &treatment in self.plan.treatments {
                 stop::check()?;
-                add(load.window(self.stage, None, &[])?)?;
+                add(load.window(self.stage, None, &always)?)?;
                 let watchers = self.tools.start(treatment)?;
-                add(load.window(self.stage, Some(treatment), &watchers.pids())?)?;
+                let pids = [&always[..], &watchers.pids()].concat();
+                add(load.window(self.stage, Some(treatment), &pids)?)?;
                 watchers.stop()?;
             }
         }
-        add(load.window(self.stage, None, &[])?)?;
+        add(load.window(self.stage, None, &always)?)?;
         Ok(windows)
     }
 
@@ -313,6 +337,17 @@ impl Bench<'_> {
                 let Some(broker) = estimate(Metric::Broker) else { return Vec::new() };
                 let spread = Some((broker.low, broker.high));
                 vec![target("the broker's CPU, as a service", broker.middle, spread, BROKER_PERCENT)]
+            }
+            Treatment::TlsAgent => {
+                let limits = [
+                    ("the broker's CPU", Metric::Broker, TLS_CPU_PERCENT),
+                    ("p99", Metric::P99, TLS_P99_PERCENT),
+                ];
+                let judged = limits.into_iter().filter_map(|(what, metric, most)| {
+                    let found = estimate(metric)?;
+                    Some(target(what, found.middle, Some((found.low, found.high)), most))
+                });
+                judged.collect()
             }
             Treatment::AlwaysOn if !is_paced => {
                 let Some(found) = estimate(Metric::Throughput) else { return Vec::new() };

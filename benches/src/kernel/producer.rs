@@ -6,6 +6,7 @@ mod frame;
 mod pace;
 
 use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
@@ -40,8 +41,9 @@ pub(crate) fn produce(
     rate: u64,
     seconds: u64,
 ) -> anyhow::Result<()> {
+    let broker = SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into();
     let mut connections = (0..CONNECTIONS)
-        .map(|number| Connection::open(port, (number % partitions.max(1)) as i32, records))
+        .map(|number| Connection::open(broker, (number % partitions.max(1)) as i32, records))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut clock = Clock::new(rate, seconds);
     let (mut measured, mut answers) = (Latencies::default(), 0);

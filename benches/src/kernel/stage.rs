@@ -7,6 +7,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use lab::broker::make_keystore;
+use lab::client::Endpoint;
 use lab::kafka::{DEFAULT_VERSION, Kafka};
 use lab::volume::{Volume, VolumeOptions};
 use lab::{Broker, BrokerOptions, Site, sweep_in};
@@ -34,6 +36,8 @@ const SHORT_LIVED: [(&str, &str); 5] = [
 pub(crate) struct Setting {
     /// Of the topic.
     pub(crate) partitions: u32,
+    /// Whether the load speaks TLS.
+    pub(crate) is_tls: bool,
     /// What runs the broker.
     pub(crate) java: PathBuf,
     /// Further arguments of its JVM.
@@ -42,7 +46,7 @@ pub(crate) struct Setting {
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { partitions: PARTITIONS, java: PathBuf::from("java"), jvm_arguments: Vec::new() }
+        Self { partitions: PARTITIONS, is_tls: false, java: PathBuf::from("java"), jvm_arguments: Vec::new() }
     }
 }
 
@@ -87,6 +91,9 @@ impl Stage {
         options.metadata_dir = Some(site.directory("metadata")?);
         options.site = Some(site.path().to_owned());
         options.jvm_arguments.clone_from(&setting.jvm_arguments);
+        if setting.is_tls {
+            options.keystore = Some(make_keystore(site.path())?);
+        }
         options.properties.extend(SHORT_LIVED.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let broker = Broker::start(&kafka, options)?;
         broker.create_topic(&kafka, TOPIC, setting.partitions)?;
@@ -119,6 +126,11 @@ impl Stage {
 
     pub(crate) fn port(&self) -> u16 {
         self.broker.port
+    }
+
+    /// Where the load goes.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        self.broker.clients_endpoint()
     }
 
     /// A directory that goes with this.

@@ -5,6 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 
 use anyhow::{Context as _, ensure};
+use lab::client::Endpoint;
 
 use super::treatment::Treatment;
 use super::window::{Accounts, LENGTH, Window};
@@ -22,9 +23,10 @@ pub(super) struct PacedLoad {
 impl PacedLoad {
     pub(super) fn start(stage: &Stage, shape: Shape) -> anyhow::Result<Self> {
         let Shape { records, rate, connections, .. } = shape;
-        let numbers = [u64::from(stage.port()), stage.partitions().into(), records, rate, connections as u64];
+        let Endpoint { address, is_tls } = stage.endpoint();
+        let numbers = [stage.partitions().into(), records, rate, connections as u64];
         let mut child = Command::new(std::env::current_exe()?)
-            .arg(PACE)
+            .args([PACE, &address.port().to_string(), &is_tls.to_string()])
             .args(numbers.map(|number| number.to_string()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -9,6 +9,7 @@ use anyhow::{Context as _, ensure};
 use lab::host::Cgroup;
 
 use super::ATTACH;
+use super::tls::{Copying, TlsRecorder};
 use crate::kernel::IDLE;
 use crate::kernel::recorded;
 use crate::kernel::stage::Stage;
@@ -36,6 +37,8 @@ pub(super) enum Treatment {
     Hooks(Hooks),
     /// tcpdump and bpftrace.
     Tools,
+    /// The TLS agent copies, for a recorder that is there all the time.
+    TlsAgent,
 }
 
 /// Where the recorder runs.
@@ -74,6 +77,7 @@ impl Treatment {
             Self::AlwaysOn => "record, always on",
             Self::Hooks(hooks) => hooks.name(),
             Self::Tools => "tcpdump + bpftrace",
+            Self::TlsAgent => "TLS agent",
         }
     }
 }
@@ -106,6 +110,8 @@ impl Hooks {
 pub(super) struct Tools<'s> {
     brokerscope: PathBuf,
     stage: &'s Stage,
+    /// There where the load speaks TLS.
+    tls: Option<TlsRecorder>,
 }
 
 /// What runs for a treatment; ended when dropped.
@@ -113,6 +119,7 @@ pub(super) struct Tools<'s> {
 pub(super) struct ActiveTreatment {
     watchers: Vec<Watcher>,
     hooks: Option<HookHolder>,
+    copying: Option<Copying>,
     recording: Option<PathBuf>,
     // Dropped after its processes.
     _idle: Option<StandIn>,
@@ -121,7 +128,23 @@ pub(super) struct ActiveTreatment {
 
 impl<'s> Tools<'s> {
     pub(super) fn new(brokerscope: &Path, stage: &'s Stage) -> Self {
-        Self { brokerscope: brokerscope.to_owned(), stage }
+        Self { brokerscope: brokerscope.to_owned(), stage, tls: None }
+    }
+
+    /// Has a recorder see TLS from here on. Its agent copies only as a treatment.
+    pub(super) fn see_tls(&mut self) -> anyhow::Result<()> {
+        self.tls = Some(TlsRecorder::start(&self.brokerscope, self.stage)?);
+        Ok(())
+    }
+
+    /// Ends what was there all the time.
+    pub(super) fn stop(self) -> anyhow::Result<()> {
+        self.tls.map_or(Ok(()), TlsRecorder::stop)
+    }
+
+    /// The processes that watch all the time.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.tls.iter().map(TlsRecorder::pid).collect()
     }
 
     pub(super) fn start(&self, treatment: Treatment) -> anyhow::Result<ActiveTreatment> {
@@ -152,6 +175,10 @@ impl<'s> Tools<'s> {
                 let idle = StandIn::start(stage, [IDLE])?;
                 let holder = HookHolder::start(hooks, idle.pid(), stage.port())?;
                 ActiveTreatment { hooks: Some(holder), _idle: Some(idle), ..ActiveTreatment::default() }
+            }
+            Treatment::TlsAgent => {
+                let recorder = self.tls.as_ref().context("no recorder sees TLS")?;
+                ActiveTreatment { copying: Some(recorder.copy()?), ..ActiveTreatment::default() }
             }
             Treatment::Tools => {
                 let tcpdump = Watcher::tcpdump(&stage.path("tools.pcap"), stage.port())?;
@@ -200,6 +227,7 @@ impl ActiveTreatment {
         if let Some(holder) = self.hooks {
             holder.stop()?;
         }
+        self.copying.map_or(Ok(()), Copying::stop)?;
         if let Some(recording) = self.recording {
             let lost = recorded::all_lost(&recording)?;
             if lost > 0 {

@@ -11,8 +11,7 @@ pub(crate) use request::words;
 pub use request::{FetchResult, Member, Request, Topic};
 pub(crate) use traffic::now_ns;
 pub use traffic::{Answer, Running, Traffic};
-pub use transport::Endpoint;
-use transport::Transport;
+pub use transport::{Endpoint, Transport};
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,17 +1,18 @@
 //! One connection of the producer: what was sent on it and is not answered yet.
 
 use std::collections::VecDeque;
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use lab::client::{Endpoint, Transport};
 
 use super::{WINDOW, frame};
 use crate::kernel::TOPIC;
 
 pub(super) struct Connection {
-    stream: TcpStream,
+    transport: Transport,
     request: Vec<u8>,
     /// Requests written in one go.
     going: Vec<u8>,
@@ -26,17 +27,18 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn open(port: u16, partition: i32, records: i32) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).context("cannot reach the broker")?;
-        stream.set_nodelay(true)?;
+    pub(super) fn open(broker: Endpoint, partition: i32, records: i32) -> anyhow::Result<Self> {
+        let socket = TcpStream::connect(broker.address).context("cannot reach the broker")?;
+        socket.set_nodelay(true)?;
+        let transport = Transport::open(socket, broker)?;
         let request = frame::request(TOPIC, partition, records);
         let (going, coming) = (Vec::new(), Vec::new());
         let (unanswered, unsent) = (VecDeque::new(), VecDeque::new());
-        Ok(Self { stream, request, going, coming, unanswered, unsent, sent: 0 })
+        Ok(Self { transport, request, going, coming, unanswered, unsent, sent: 0 })
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
-        &self.stream
+        self.transport.socket()
     }
 
     /// Whether every request has its answer.
@@ -64,15 +66,12 @@ impl Connection {
             self.going.extend_from_slice(&self.request);
             self.unanswered.push_back(due);
         }
-        self.stream.write_all(&self.going).context("the broker takes no request")
+        (&self.transport).write_all(&self.going).context("the broker takes no request")
     }
 
     /// Reads what is there; `each` gets when the request of each answer was due, and its latency. Returns how many there were.
     pub(super) fn receive(&mut self, mut each: impl FnMut(Instant, Duration)) -> anyhow::Result<usize> {
-        let mut buffer = [0; 16_384];
-        let bytes = self.stream.read(&mut buffer)?;
-        ensure!(bytes > 0, "the broker closed a connection");
-        self.coming.extend_from_slice(buffer.get(..bytes).unwrap_or_default());
+        ensure!(self.transport.read_available(&mut self.coming)?, "the broker closed a connection");
         let now = Instant::now();
         let (mut taken, mut answers) = (0, 0);
         while let Some((length, error)) = frame::answer(self.coming.get(taken..).unwrap_or_default(), TOPIC) {

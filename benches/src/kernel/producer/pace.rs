@@ -6,6 +6,7 @@ use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use lab::client::Endpoint;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -27,14 +28,14 @@ const EVENTS: usize = 256;
 /// are printed ([`Latencies::quantiles`]). A latency counts from when the request was due, so that a stall counts for all that it
 /// held up.
 pub(crate) fn pace(
-    port: u16,
+    broker: Endpoint,
     partitions: usize,
     records: i32,
     rate: u64,
     connections: usize,
 ) -> anyhow::Result<()> {
     let connections = (0..connections)
-        .map(|number| open_accepted(port, (number % partitions.max(1)) as i32, records))
+        .map(|number| open_accepted(broker, (number % partitions.max(1)) as i32, records))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut pacer = Pacer { connections, rate, start: Instant::now(), sent: 0, window: None };
     println!("ready");
@@ -44,8 +45,8 @@ pub(crate) fn pace(
 
 /// A connection on which a request was answered: of thousands that are opened at once the kernel drops most, and tries again after
 /// a second (`socket.listen.backlog.size`).
-fn open_accepted(port: u16, partition: i32, records: i32) -> anyhow::Result<Connection> {
-    let mut connection = Connection::open(port, partition, records)?;
+fn open_accepted(broker: Endpoint, partition: i32, records: i32) -> anyhow::Result<Connection> {
+    let mut connection = Connection::open(broker, partition, records)?;
     connection.send(1, Instant::now())?;
     while !connection.is_answered() {
         connection.receive(|_, _| ())?;

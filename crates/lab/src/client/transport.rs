@@ -29,7 +29,7 @@ impl From<SocketAddr> for Endpoint {
 /// A connection's two ends of a stream. Like a socket it is read and written through a shared reference, by two threads at the
 /// same time.
 #[derive(Debug)]
-pub(crate) struct Transport {
+pub struct Transport {
     socket: TcpStream,
     tls: Option<Arc<Mutex<Session>>>,
 }
@@ -71,7 +71,10 @@ const READ_BYTES: usize = 4096;
 
 impl Transport {
     /// On a socket that is connected to this endpoint; shakes hands where it speaks TLS.
-    pub(super) fn open(mut socket: TcpStream, endpoint: Endpoint) -> Result<Self> {
+    ///
+    /// # Errors
+    /// It cannot shake hands.
+    pub fn open(mut socket: TcpStream, endpoint: Endpoint) -> Result<Self> {
         if !endpoint.is_tls {
             return Ok(Self { socket, tls: None });
         }
@@ -83,6 +86,28 @@ impl Transport {
             tls.complete_io(&mut socket)?;
         }
         Ok(Self { socket, tls: Some(Arc::new(Mutex::new(Session { tls, received: VecDeque::new() }))) })
+    }
+
+    /// To wait for.
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Reads at least something of what the socket has, and hands over all that it means; false at its end. Nothing is kept, so
+    /// that one who waits for the socket misses nothing.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn read_available(&self, into: &mut Vec<u8>) -> Result<bool> {
+        let Some(session) = &self.tls else {
+            let mut bytes = [0; READ_BYTES];
+            let length = (&self.socket).read(&mut bytes)?;
+            into.extend_from_slice(bytes.get(..length).unwrap_or_default());
+            return Ok(length > 0);
+        };
+        let is_open = self.receive(session)?;
+        into.extend(lock(session).received.drain(..));
+        Ok(is_open)
     }
 
     /// Another handle on the same connection.

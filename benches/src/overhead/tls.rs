@@ -1,0 +1,79 @@
+//! A recorder that sees TLS, and its agent, which pauses unless it is measured: the JVM is not asked to load it before each window,
+//! and the broker runs the same code in all of them.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use capture::plaintext::PlaintextRing;
+
+use crate::kernel::recorded;
+use crate::kernel::stage::Stage;
+use crate::kernel::watcher::Watcher;
+
+/// The agent looks for its orders five times a second.
+const SETTLE: Duration = Duration::from_millis(500);
+/// Where the agent's ring is, as links of descriptors name it.
+const RING: &str = "/dev/shm/.brokerscope";
+
+/// `brokerscope record --see-tls`, whose agent pauses.
+pub(super) struct TlsRecorder {
+    watcher: Watcher,
+    recording: PathBuf,
+    ring: PlaintextRing,
+}
+
+/// The agent copies until this is stopped or dropped.
+pub(super) struct Copying(PlaintextRing);
+
+impl TlsRecorder {
+    pub(super) fn start(brokerscope: &Path, stage: &Stage) -> anyhow::Result<Self> {
+        let recording = stage.path("recording");
+        let watcher = Watcher::brokerscope(brokerscope, &recording, stage.pid(), &["--see-tls"])?;
+        let ring = open_ring(watcher.pid())?;
+        ring.pause(true)?;
+        Ok(Self { watcher, recording, ring })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.watcher.pid()
+    }
+
+    pub(super) fn copy(&self) -> anyhow::Result<Copying> {
+        let ring = open_ring(self.pid())?;
+        ring.pause(false)?;
+        sleep(SETTLE);
+        Ok(Copying(ring))
+    }
+
+    pub(super) fn stop(self) -> anyhow::Result<()> {
+        self.ring.pause(false)?;
+        self.watcher.stop()?;
+        println!("the recorder lost {} events", recorded::all_lost(&self.recording)?);
+        fs::remove_dir_all(&self.recording).with_context(|| self.recording.display().to_string())
+    }
+}
+
+impl Copying {
+    pub(super) fn stop(self) -> anyhow::Result<()> {
+        self.0.pause(true)?;
+        sleep(SETTLE);
+        Ok(())
+    }
+}
+
+/// The ring that a recorder or the process that parses for it has open; nobody else has it any more.
+fn open_ring(recorder: u32) -> anyhow::Result<PlaintextRing> {
+    let processes = std::iter::once(recorder).chain(lab::program::children(recorder));
+    let mut descriptors =
+        processes.flat_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten());
+    let is_ring = |path: &PathBuf| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with(RING));
+    let path = descriptors.find_map(|entry| Some(entry.ok()?.path()).filter(is_ring));
+    let path = path.context("the recorder has no ring: does it see TLS?")?;
+    let file =
+        File::options().read(true).write(true).open(&path).with_context(|| path.display().to_string())?;
+    // Only orders are written into it.
+    Ok(PlaintextRing::new(file, 0, 0))
+}
