@@ -254,9 +254,8 @@ impl StageCauses<'_> {
     fn own_work(&mut self) {
         let course = self.course;
         for blocked in &course.locks {
-            let time = self.free.take_any(blocked.span.until(course.answered));
-            let found = time.map(|time| lock_chain::of_wait(self.window, blocked, time));
-            self.findings.extend(found.unwrap_or_default());
+            let Some(time) = self.free.take_any(blocked.span.until(course.answered)) else { continue };
+            self.findings.extend(lock_chain::of_wait(self.window, blocked, time));
         }
         for hold in &course.operations {
             let time = self.free.take_any(hold.span().until(course.answered));

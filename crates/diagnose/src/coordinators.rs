@@ -54,7 +54,7 @@ impl<'r> Record<'r> {
     /// Its partition, where it is known how many the topic has.
     fn partition(&self, window: &Window) -> Option<i32> {
         let Some(id) = self.id else { return Some(0) };
-        window.replicas.partitions(self.topic).map(|count| partition_of(id, count))
+        window.replicas.partitions(self.topic).and_then(|count| partition_of(id, count))
     }
 
     /// Whether the threads of a pool append such records.
@@ -125,10 +125,12 @@ fn only_append<'w>(window: &'w Window, record: &Record<'_>, span: TimeSpan) -> O
     Some(op)
 }
 
-/// The partition of an id (`Utils.abs(id.hashCode) % count`): Java's hash of a string is one of its UTF-16 units.
-fn partition_of(id: &str, count: i32) -> i32 {
+/// The partition of an id (`Utils.abs(id.hashCode) % count`): Java's hash of a string is one of its UTF-16 units. None of no
+/// partitions.
+fn partition_of(id: &str, count: i32) -> Option<i32> {
     let hash = id.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
-    hash.checked_abs().unwrap_or_default().checked_rem(count).unwrap_or_default()
+    // `Utils.abs` of the least number, which has no positive one, is 0.
+    hash.checked_abs().unwrap_or(0).checked_rem(count)
 }
 
 impl<'w> Breakdown<'w> {
@@ -168,12 +170,20 @@ mod tests {
     #[test]
     fn an_id_has_the_partition_that_java_gives_it() {
         // jshell: Utils.abs("…".hashCode()) % n
-        assert_eq!(partition_of("polygenelubricants", 50), 0, "the hash is the least number, whose abs is 0");
-        assert_eq!(partition_of("hello", 50), 99_162_322 % 50);
-        assert_eq!(partition_of("Aa", 50), 2112 % 50);
-        assert_eq!(partition_of("BB", 50), 2112 % 50);
-        assert_eq!(partition_of("grüße", 50), 98_768_023 % 50);
-        assert_eq!(partition_of("😀 group", 50), 1_570_619_006 % 50, "of a pair of units, and negative");
-        assert_eq!(partition_of("any", 0), 0);
+        assert_eq!(
+            partition_of("polygenelubricants", 50),
+            Some(0),
+            "the hash is the least number, whose abs is 0"
+        );
+        assert_eq!(partition_of("hello", 50), Some(99_162_322 % 50));
+        assert_eq!(partition_of("Aa", 50), Some(2112 % 50));
+        assert_eq!(partition_of("BB", 50), Some(2112 % 50));
+        assert_eq!(partition_of("grüße", 50), Some(98_768_023 % 50));
+        assert_eq!(
+            partition_of("😀 group", 50),
+            Some(1_570_619_006 % 50),
+            "of a pair of units, and negative"
+        );
+        assert_eq!(partition_of("any", 0), None);
     }
 }

@@ -121,10 +121,11 @@ impl ReadPlan {
 
     fn request(&mut self, row: &RequestTiming) {
         self.any_slow |= row.latency().is_some_and(|latency| latency >= self.config.slower_than);
-        self.longest = self.longest.max(row.latency().unwrap_or_default());
+        // One that was not answered makes nothing longer.
+        let latency = row.latency().unwrap_or(Nanos::ZERO);
+        self.longest = self.longest.max(latency);
         if self.may_be_judged(row) {
             self.near.push(TimeSpan::new(row.arrival, row.last_seen()));
-            let latency = row.latency().unwrap_or_default();
             self.too_long |= latency.0.saturating_mul(RETENTION_SHARE) > self.config.retention.0;
         } else if !self.config.apis.contains(&row.api) && !PATIENT.contains(&row.api_key) {
             // Others may wait behind it.

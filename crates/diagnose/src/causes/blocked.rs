@@ -113,8 +113,10 @@ fn woken_by(window: &Window, waker: &Waker) -> String {
 pub(crate) fn in_java(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let mut found = Vec::new();
     for JavaWait { wait, span, confidence } in &course.java_waits {
+        let mut methods = names::methods(&wait.stack);
+        let Some(method) = methods.next() else { continue };
         let Some(time) = free.take_any(*span) else { continue };
-        let own = of_java_wait(course.window, wait, *confidence, time);
+        let own = of_java_wait(course.window, wait, (&method, methods), *confidence, time);
         let holder = wait.holder.as_ref().and_then(|holder| holder.tid).filter(|tid| *tid != wait.tid);
         let deeper =
             holder.map(|tid| lock_chain::of_holder(course.window, tid, *span, &mut vec![wait.tid, tid]));
@@ -123,17 +125,22 @@ pub(crate) fn in_java(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<Caus
     found
 }
 
-fn of_java_wait(window: &Window, wait: &LockWait, confidence: Confidence, time: Nanos) -> CauseCandidate {
-    let mut methods = names::methods(&wait.stack);
-    let method = methods.next().unwrap_or_default();
-    let callers: Vec<String> = methods.take(MAX_CALLERS).collect();
+/// A wait in a method, with those that called it, innermost first.
+fn of_java_wait(
+    window: &Window,
+    wait: &LockWait,
+    (method, callers): (&str, impl Iterator<Item = String>),
+    confidence: Confidence,
+    time: Nanos,
+) -> CauseCandidate {
+    let callers: Vec<String> = callers.take(MAX_CALLERS).collect();
     let called =
         if callers.is_empty() { String::new() } else { format!(" (called by {})", callers.join(", ")) };
     let thread = window.name(wait.tid, &wait.thread);
     let held = wait.holder.as_ref().map(|holder| held_by(window, holder)).unwrap_or_default();
     let text = format!("{thread} waited {} in {method}{called}{held}", wait.span().length());
     let seen = evidence(EvidenceKind::LockWait, wait, text).of_thread(wait.tid, &thread);
-    CauseCandidate::new(Cause::JavaWait, &method, confidence, time).with([seen])
+    CauseCandidate::new(Cause::JavaWait, method, confidence, time).with([seen])
 }
 
 fn held_by(window: &Window, LockHolder { tid, thread }: &LockHolder) -> String {

@@ -3,7 +3,7 @@
 //! A partition of the coordinator's topic has one thread at a time, and its events wait for each other and for a free thread
 //! (`EventAccumulator`, `MultiThreadedEventProcessor`). When its record has been appended, the answer is one more event.
 
-use model::{EvidenceKind, FileOp, Nanos};
+use model::{EvidenceKind, FileOp, Nanos, TopicPartition};
 
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into};
 use crate::causes::handlers::{pool_busy, threads_themselves};
@@ -32,11 +32,12 @@ pub(crate) fn busy(course: &Breakdown<'_>, append: &FileOp, span: TimeSpan) -> V
     let pool = ThreadPool::of_name(&append.thread).unwrap_or(ThreadPool::GroupCoordinator);
     let mut free = TimeBudget::new(span);
     let mut found = Vec::new();
-    let partition = append.topic_partition.iter().flat_map(|of| window.partitions.of(of).overlapping(span));
-    for op in partition.filter(|op| (op.start, op.tid) != (append.start, append.tid)) {
+    let appends = |of| window.partitions.of(of).overlapping(span).map(move |op| (of, op));
+    let others = append.topic_partition.iter().flat_map(appends);
+    for (partition, op) in others.filter(|(_, op)| (op.start, op.tid) != (append.start, append.tid)) {
         let Some(time) = free.take_any(op.span()) else { continue };
         let deeper = operation::of_op_or_wait(window, &LockHold::without_after(window, op));
-        merge_into(&mut found, of_other_append(course, pool, op, time).behind_any(deeper));
+        merge_into(&mut found, of_other_append(course, pool, (partition, op), time).behind_any(deeper));
     }
     if pool == ThreadPool::Raft {
         for candidate in controller::busy(window, span, &mut free) {
@@ -55,10 +56,14 @@ pub(crate) fn busy(course: &Breakdown<'_>, append: &FileOp, span: TimeSpan) -> V
 }
 
 /// That its partition was at another append.
-fn of_other_append(course: &Breakdown<'_>, pool: ThreadPool, op: &FileOp, time: Nanos) -> CauseCandidate {
+fn of_other_append(
+    course: &Breakdown<'_>,
+    pool: ThreadPool,
+    (partition, op): (&TopicPartition, &FileOp),
+    time: Nanos,
+) -> CauseCandidate {
     let thread = course.window.name(op.tid, &op.thread);
-    let place = op.topic_partition.as_ref().map(ToString::to_string).unwrap_or_default();
-    let text = format!("waited while {thread} appended other records to {place}");
+    let text = format!("waited while {thread} appended other records to {partition}");
     let seen = evidence(EvidenceKind::FileOp, &op.span(), text).of_thread(op.tid, &thread);
     threads_themselves(pool, seen, time)
 }

@@ -10,6 +10,7 @@ use model::{
 
 use crate::causes::candidate::{CauseCandidate, evidence, op_evidence};
 use crate::causes::spec::{DEVICE_HAS_TIME, Scope, broker, causes};
+use crate::stages::response::is_read;
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::OperationWaits;
 use crate::window::Window;
@@ -202,15 +203,22 @@ const MIN_LOAD_BYTES: u64 = 1 << 20;
 /// What keeps a device busy while somebody waits for it may have been handed to it before.
 const BEFORE: Nanos = Nanos::from_millis(1_000);
 
-/// What an operation read from its device.
+/// What an operation read from its device, as far as that was watched.
 fn read_bytes(op: &FileOp) -> u64 {
-    op.disk_bytes.unwrap_or_default()
+    op.disk_bytes.unwrap_or(0)
+}
+
+/// What an operation may have read from its device, where that was not watched.
+fn unwatched_bytes(op: &FileOp) -> u64 {
+    let reads = is_read(op.op) || matches!(op.op, FileOpKind::Copy | FileOpKind::MmapFault);
+    if reads && op.disk_bytes.is_none() { op.bytes.unwrap_or(0) } else { 0 }
 }
 
 /// What an operation read from its device or wrote.
 fn moved_bytes(op: &FileOp) -> u64 {
     match op.op {
-        FileOpKind::Write => op.bytes.unwrap_or_default(),
+        // One that failed moved nothing.
+        FileOpKind::Write => op.bytes.unwrap_or(0),
         _ => read_bytes(op),
     }
 }
@@ -219,14 +227,16 @@ fn moved_bytes(op: &FileOp) -> u64 {
 struct Load {
     cause: Cause,
     is_of_it: fn(&FileOp) -> bool,
+    /// What is known to have been moved.
     bytes: fn(&FileOp) -> u64,
     /// What is said of its bytes, of those of all, and of the device.
     text: fn(u64, u64, &Device) -> String,
 }
 
 impl Load {
-    /// Blames these operations, where they are most of the load and that is worth a word, for a wait for the device, whose
-    /// episode began at `began`; the largest of them follows. That these were what the wait was behind is by the time only.
+    /// Blames these operations, where they are most of the load, what nobody watched included, and that is worth a word, for a
+    /// wait for the device, whose episode began at `began`; the largest of them follows. That these were what the wait was
+    /// behind is by the time only.
     fn behind(
         &self,
         window: &Window,
@@ -235,19 +245,21 @@ impl Load {
         span: TimeSpan,
     ) -> Option<CauseCandidate> {
         let around = TimeSpan::new(span.start - BEFORE, span.end);
-        let (mut of_it, mut of_all) = (0_u64, 0_u64);
+        let (mut of_it, mut of_all, mut unwatched) = (0_u64, 0_u64, 0_u64);
         let mut largest: Option<&FileOp> = None;
         let key = |op: &FileOp| ((self.bytes)(op), op.start, op.tid);
         let ops = window.file_ops.all().flat_map(|ops| ops.overlapping(around));
         for op in ops.filter(|op| op.device.is(device)) {
             let bytes = (self.bytes)(op);
             of_all = of_all.saturating_add(bytes);
-            if bytes > 0 && (self.is_of_it)(op) {
+            if !(self.is_of_it)(op) {
+                unwatched = unwatched.saturating_add(unwatched_bytes(op));
+            } else if bytes > 0 {
                 of_it = of_it.saturating_add(bytes);
                 largest = largest.filter(|largest| key(largest) >= key(op)).or(Some(op));
             }
         }
-        let is_most = of_it >= MIN_LOAD_BYTES && of_it.saturating_mul(2) > of_all;
+        let is_most = of_it >= MIN_LOAD_BYTES && of_it.saturating_mul(2) > of_all.saturating_add(unwatched);
         let largest = op_evidence(largest.filter(|_| is_most)?);
         let text = format!("{}; {}", (self.text)(of_it, of_all, device), largest.text);
         let key = format!("{device}:{}", began.0);

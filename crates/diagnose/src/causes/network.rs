@@ -218,13 +218,13 @@ pub(crate) fn disk_read(window: &Window, op: &FileOp) -> Option<CauseCandidate> 
 
 /// The broker's own write of bytes that a read found missing.
 fn earlier_write<'w>(window: &'w Window, op: &FileOp) -> Option<&'w FileOp> {
-    let until = op.offset + op.bytes.unwrap_or_default();
+    let end_of = |op: &FileOp| op.offset.saturating_add(op.bytes.unwrap_or(0));
     let appends = window.partitions.of(op.topic_partition.as_ref()?).ended_by(op.start);
     appends
         .map(|write| &**write)
         .filter(|write| write.inode == op.inode && write.device.is(&op.device))
-        .take_while(|write| write.offset + write.bytes.unwrap_or_default() > op.offset)
-        .find(|write| write.offset < until)
+        .take_while(|write| end_of(write) > op.offset)
+        .find(|write| write.offset < end_of(op))
 }
 
 fn cache_eviction(op: &FileOp, write: &FileOp) -> CauseCandidate {
@@ -277,7 +277,7 @@ pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> O
     let (window, request) = (course.window, course.request);
     let span = TimeSpan::new(course.answered, course.end);
     let trouble = trouble_evidence(window, request, span);
-    let last = request.response_sequence_end()?.wrapping_sub(1);
+    let (bytes, last) = (request.response_bytes?, request.response_sequence_end()?.wrapping_sub(1));
     let handed = window.sockets.write_of(connection_of(request), last, span.end).map(|write| write.end);
     let handed = handed.filter(|handed| *handed >= span.start);
     let given = handed.map_or(Nanos::ZERO, |handed| free.take(TimeSpan::new(handed, span.end)));
@@ -289,7 +289,6 @@ pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> O
         return None;
     }
     let confidence = if waited > given { Confidence::Strong } else { Confidence::Exact };
-    let bytes = request.response_bytes.unwrap_or_default();
     let unsent = handed.map(|handed| (span.end - handed).at_least_zero());
     let unsent = unsent.map(|rest| format!(", {rest} of it after the broker had written the last"));
     let text =

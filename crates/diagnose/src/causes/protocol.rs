@@ -196,6 +196,7 @@ pub(crate) fn recompression(course: &Breakdown<'_>, free: &mut TimeBudget) -> Op
     let op = &append.op;
     let span = TimeSpan::new(course.taken?, op.start.min(course.answered));
     let (partition, sent, written) = other_batch(course.request, op)?;
+    let topic = partition.topic.as_deref()?;
     let time = free.take_any(span)?;
     let (bytes, length) = (written.bytes, span.length());
     let text = format!(
@@ -203,7 +204,6 @@ pub(crate) fn recompression(course: &Breakdown<'_>, free: &mut TimeBudget) -> Op
          it within {length}",
         sent.bytes
     );
-    let topic = partition.topic.as_deref().unwrap_or_default();
     let finding = CauseCandidate::new(Cause::Recompression, topic, Confidence::Strong, time);
     let seen = evidence(EvidenceKind::Request, &span, text).of_thread(op.tid, &op.thread);
     Some(finding.with([seen]).of_partition_of(op))

@@ -122,7 +122,7 @@ fn frames(stack: &str) -> impl Iterator<Item = String> + '_ {
 
 /// `java.base/java/lang/Object.wait(Object.java:9)` as `java.lang.Object.wait`: dumps and profilers write both.
 fn dotted(name: &str) -> String {
-    let name = name.split('(').next().unwrap_or_default().trim();
+    let name = name.split_once('(').map_or(name, |(method, _)| method).trim();
     let unmoduled = name.split_once('/').filter(|(module, rest)| module.contains('.') && !rest.is_empty());
     unmoduled.map_or(name, |(_, rest)| rest).replace('/', ".")
 }

@@ -91,7 +91,8 @@ impl Breakdown<'_> {
         let span = TimeSpan::new(local_end, self.answered);
         let Some(partition) = &record.topic_partition else { return };
         let followed = self.window.followed(partition);
-        let next = record.batch.map(|batch| batch.base_offset.saturating_add(batch.records.into()));
+        let counted = record.batch.filter(|batch| batch.records > 0);
+        let next = counted.map(|batch| batch.base_offset.saturating_add(batch.records.into()));
         self.remote = next.and_then(|next| reached(self.window, partition, next, span));
         let end = self.remote.as_ref().map_or(local_end, |remote| remote.span.end);
         self.take(Stage::Remote, local_end, end);
@@ -150,8 +151,10 @@ fn reached(window: &Window, partition: &TopicPartition, next: i64, span: TimeSpa
     Some(Remote { span, fetch: Arc::clone(fetch), partition: partition.clone() })
 }
 
+/// How many records its batches have, where there is one and each says it.
 fn records_of(partition: &Partition) -> Option<u32> {
-    (!partition.batches.is_empty()).then(|| partition.batches.iter().map(|batch| batch.records).sum())
+    let each = || partition.batches.iter().map(|batch| batch.records);
+    (each().next().is_some() && each().all(|records| records > 0)).then(|| each().sum())
 }
 
 /// Reads of files that went into a response: the file's side of the calls of its thread.

@@ -82,9 +82,9 @@ fn behind_a_wait(window: &Window, request: &Request) -> Nanos {
 
 /// Whether the broker kept a request for most of its time because it had asked for that.
 pub(crate) fn is_kept(window: &Window, request: &Request) -> bool {
-    let latency = request.latency().unwrap_or_default();
     let own = readable(window, request).zip(served_from(request)).map(|(until, from)| until - from);
-    request.intended_wait().is_some() || own.is_some_and(|own| is_most(own, latency))
+    let is_most_of_it = own.zip(request.latency()).is_some_and(|(own, latency)| is_most(own, latency));
+    request.intended_wait().is_some() || is_most_of_it
 }
 
 impl Breakdown<'_> {

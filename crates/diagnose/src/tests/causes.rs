@@ -640,6 +640,36 @@ fn who_kept_the_device_busy_is_weak_and_only_who_did_most() {
     assert_eq!(first(more).cause, Cause::SlowDevice, "others read more");
 }
 
+/// Where nobody watches the page cache, a reader may have kept the device busier than the log cleaner's writes did.
+#[test]
+fn who_kept_the_device_busy_is_not_known_where_others_may_have_read_as_much() {
+    let of = |thread: &str, kind, own: FileOp| {
+        let Event::FileOp(moved) = moved(40, thread, kind, 8 << 20) else { unreachable!() };
+        op(FileOp { op: own.op, disk_bytes: own.disk_bytes, bytes: own.bytes, ..*moved })
+    };
+    let written = |bytes| {
+        let own = FileOp { op: FileOpKind::Write, disk_bytes: None, bytes, ..append(40, 3, ms(0), ms(1), 0) };
+        of("kafka-log-clean", FileKind::Log, own)
+    };
+    let unknown = |kind, bytes| {
+        let own = FileOp { op: kind, disk_bytes: None, bytes, ..append(42, 3, ms(0), ms(1), 0) };
+        of("data-plane-kafk", FileKind::Log, own)
+    };
+    let busy = |other: Event| {
+        let load = [block(Direction::Read, 12, 1_002, 1_149), written(Some(8 << 20)), other];
+        first(with(waited(READ), load)).cause
+    };
+    assert_eq!(
+        busy(unknown(FileOpKind::Read, Some(7 << 20))),
+        Cause::LogCleaner,
+        "however much of it that was"
+    );
+    assert_eq!(busy(unknown(FileOpKind::Read, None)), Cause::LogCleaner, "a read that failed");
+    for kind in [FileOpKind::Read, FileOpKind::Sendfile, FileOpKind::Splice, FileOpKind::MmapFault] {
+        assert_eq!(busy(unknown(kind, Some(9 << 20))), Cause::SlowDevice, "{kind:?}");
+    }
+}
+
 #[test]
 fn an_index_page_is_followed_to_the_device_that_was_slow_to_read_it() {
     let fault = FileOp {

@@ -117,6 +117,18 @@ fn without_the_number_of_partitions_only_one_that_was_appended_to_is_it() {
     assert_eq!(committed(&ours, two).cause, Cause::Unobserved);
 }
 
+/// A broker numbers partitions from 0; a recording may say anything.
+#[test]
+fn a_state_of_no_partition_does_not_say_how_many_there_are() {
+    let nonsense = |partition| PartitionState { at: ms(0), topic: OFFSETS.into(), partition, replicas: 1 };
+    for partition in [-1, i32::MIN] {
+        let state = vec![Event::PartitionState(nonsense(partition))];
+        let two =
+            [state, stalled(FIRST, 0, 1_020, 1_199), vec![op(record(SECOND, 2, 1_190, 1_191))]].concat();
+        assert_eq!(committed(&offset_commit("billing"), two).cause, Cause::Unobserved);
+    }
+}
+
 #[test]
 fn a_quick_append_of_a_slow_commit_explains_nothing() {
     let quick = of_billing(vec![op(record(FIRST, BILLING, 1_190, 1_191)), commit(2285, 1_000, 1_200)]);

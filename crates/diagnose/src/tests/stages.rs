@@ -5,6 +5,8 @@ use model::{
 };
 
 use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
+use crate::stages::waiting::is_kept;
+use crate::window::Window;
 use crate::{Config, Engine};
 
 pub(super) const NETWORK: u32 = 3;
@@ -286,6 +288,29 @@ fn only_a_partition_with_one_replica_is_known_to_have_no_followers() {
     assert_eq!(of(&grown), [0, 0, 60]);
 }
 
+/// A compressed message of magic 0 or 1 does not say how many records are in it, so nobody knows which offset a follower
+/// asks for that has them all.
+#[test]
+fn when_followers_had_a_batch_is_not_known_where_it_does_not_say_how_many_records_it_has() {
+    let with = |records, fetched| {
+        let (mut ours, mut events) = all_stages();
+        ours.acks = Some(-1);
+        (ours.response, ours.end) = (Some(ms(1_240)), Some(ms(1_240)));
+        ours.partitions[0].batches[0].records = records;
+        events.truncate(4);
+        events.extend([
+            follower_fetch(2, fetched, 1_190),
+            write(&ours, ms(1_240), us(1_240_100)),
+            asked(ours),
+        ]);
+        let verdict = run(events).0.remove(0);
+        [Stage::Remote, Stage::Respond, Stage::Unobserved].map(|stage| verdict.stages.of(stage).0 / 1_000_000)
+    };
+    assert_eq!(with(1, 2), [10, 50, 0]);
+    assert_eq!(with(0, 2), [0, 0, 60]);
+    assert_eq!(with(0, 1), [0, 0, 60], "it asks for the batch");
+}
+
 #[test]
 fn what_the_answering_thread_did_is_not_blamed_while_followers_may_have_been_waited_for() {
     // It wrote another response from 1,181 ms until right before.
@@ -378,6 +403,15 @@ fn a_slow_fetch_of_records_that_were_there_is_no_long_poll() {
     let (verdicts, _) = run([asked(patient.clone()), asked(behind(&patient))]);
     assert_eq!(verdicts.len(), 1, "it may have waited, as far as anybody knows");
     assert_eq!(verdicts[0].chain, [Cause::HeadOfLine, Cause::LongPoll]);
+}
+
+#[test]
+fn a_request_whose_response_was_not_seen_whole_is_not_known_to_have_been_kept() {
+    let kept = |end, data| is_kept(&Window::default(), &Request { end, data, ..fetch() });
+    assert!(kept(Some(ms(700)), Some(ms(450))));
+    assert!(!kept(Some(ms(700)), Some(ms(20))));
+    assert!(!kept(None, Some(ms(20))));
+    assert!(!kept(None, None));
 }
 
 #[test]

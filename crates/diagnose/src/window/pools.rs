@@ -43,9 +43,11 @@ impl ThreadPool {
 
 /// `kafka-N-raft-io-thread` (`KafkaRaftManager`), N the node's id.
 fn is_rafts_name(name: &str) -> bool {
-    let number = name.strip_prefix("kafka-").unwrap_or_default();
-    number.starts_with(|first: char| first.is_ascii_digit())
-        && number.trim_start_matches(|digit: char| digit.is_ascii_digit()).starts_with("-raf")
+    let is_numbered = |rest: &str| {
+        let after = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        after.len() < rest.len() && after.starts_with("-raf")
+    };
+    name.strip_prefix("kafka-").is_some_and(is_numbered)
 }
 
 /// Threads of the pools that appended of late, and when each did last.
