@@ -47,7 +47,7 @@ impl Costs {
 
     /// Adds one verdict.
     pub fn add(&mut self, verdict: &Verdict) {
-        let latency = verdict.request.latency().unwrap_or_default();
+        let latency = verdict.latency();
         self.slow.add(latency);
         let (cost, roots) = self.roots.entry(verdict.cause).or_default();
         cost.add(latency);

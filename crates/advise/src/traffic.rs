@@ -88,7 +88,7 @@ impl Traffic {
             return;
         }
         if let Some(latency) = request.latency() {
-            let ns = u64::try_from(latency.0).unwrap_or(0).max(1);
+            let ns = latency.as_length_ns().max(1);
             self.latency_ns.get_or_insert_with(latencies).saturating_record(ns);
         }
         for partition in sent() {

@@ -70,9 +70,8 @@ impl Stop {
     /// The same, with the time counted from now: what has to be done first may take long.
     #[must_use]
     pub fn within(self, duration: Option<Nanos>) -> Self {
-        let deadline = duration.and_then(|length| {
-            Instant::now().checked_add(Duration::from_nanos(u64::try_from(length.0).unwrap_or(0)))
-        });
+        let deadline = duration
+            .and_then(|length| Instant::now().checked_add(Duration::from_nanos(length.as_length_ns())));
         Self { deadline, ..self }
     }
 

@@ -9,7 +9,7 @@ use model::{FileKind, TopicPartition};
 /// components of the path matter.
 pub fn classify(file: &str) -> (FileKind, Option<TopicPartition>) {
     let (directories, name) = file.rsplit_once('/').unwrap_or(("", file));
-    let directory = directories.rsplit('/').next().unwrap_or_default();
+    let directory = directories.rsplit_once('/').map_or(directories, |(_, last)| last);
     (kind(name), partition_of(directory))
 }
 

@@ -12,7 +12,7 @@ mod request;
 mod stamp;
 mod time;
 
-use model::{LogEntry, LogKind};
+use model::{LogEntry, LogKind, beginning};
 
 pub use input::{LogFollower, Piece, ReadError, read};
 pub use patterns::{PatternError, Patterns};
@@ -172,7 +172,7 @@ impl LineReader {
         LogEntry {
             at: self.clock.at(&header, decoded.outer),
             level: decoded.level.or(header.level),
-            text: bounded(header.message(), TEXT_BYTES).into(),
+            text: beginning(header.message(), TEXT_BYTES).into(),
             ..entry
         }
     }
@@ -189,12 +189,6 @@ impl LineReader {
         }
         entry
     }
-}
-
-/// The beginning of a text, whole characters of at most so many bytes.
-fn bounded(text: &str, most: usize) -> &str {
-    let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
-    text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
 #[cfg(test)]

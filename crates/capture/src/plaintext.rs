@@ -182,17 +182,17 @@ impl PlaintextRing {
     /// # Errors
     /// The file cannot be read.
     pub fn state(&self) -> io::Result<AgentState> {
-        let mut said = [0; 8 + MAX_TEXT];
-        self.file.read_exact_at(&mut said, STATE_AT)?;
+        let mut said = [[0; 4]; 2 + MAX_TEXT / 4];
+        self.file.read_exact_at(said.as_flattened_mut(), STATE_AT)?;
+        let [state, length, text @ ..] = &said;
         let text = || {
-            let length = u32_at(&said, 4).unwrap_or_default() as usize;
-            let text = said.get(8..8 + length.min(MAX_TEXT)).unwrap_or_default();
+            let (text, _) = text.as_flattened().split_at(MAX_TEXT.min(u32::from_ne_bytes(*length) as usize));
             String::from_utf8_lossy(text).chars().filter(|c| !c.is_control()).collect()
         };
-        Ok(match u32_at(&said, 0) {
-            Some(1) => AgentState::Copies,
-            Some(2) => AgentState::Refused(text()),
-            Some(3) => AgentState::Ended,
+        Ok(match u32::from_ne_bytes(*state) {
+            1 => AgentState::Copies,
+            2 => AgentState::Refused(text()),
+            3 => AgentState::Ended,
             _ => AgentState::Silent,
         })
     }
@@ -202,10 +202,10 @@ impl PlaintextRing {
     /// # Errors
     /// The file cannot be read.
     pub fn dropped(&self) -> io::Result<RingLosses> {
-        let mut counts = [0; 24];
-        self.file.read_exact_at(&mut counts, DROPPED_AT)?;
-        let count = |at| u64_at(&counts, at).unwrap_or_default();
-        Ok(RingLosses { records: count(0), bytes: count(8), errors: count(16) })
+        let mut counts = [[0; 8]; 3];
+        self.file.read_exact_at(counts.as_flattened_mut(), DROPPED_AT)?;
+        let [records, bytes, errors] = counts.map(u64::from_ne_bytes);
+        Ok(RingLosses { records, bytes, errors })
     }
 
     /// Hands over the records there are, at most as many as the ring holds. How many bytes they took.

@@ -65,7 +65,7 @@ impl Run {
         self.requests += 1;
         self.unanswered += u64::from(latency.is_none());
         let missed = latency.is_some_and(|latency| latency >= self.slo);
-        let latency_ns = latency.map(|latency| u64::try_from(latency.0).unwrap_or(0));
+        let latency_ns = latency.map(Nanos::as_length_ns);
         self.blocks.add(RequestSample { arrival, latency_ns, bytes, missed });
     }
 

@@ -87,7 +87,7 @@ pub(crate) struct Totals {
 
 impl Totals {
     pub(crate) fn verdict(&mut self, verdict: &Verdict) {
-        let latency = verdict.request.latency().unwrap_or_default();
+        let latency = verdict.latency();
         self.slow += 1;
         let (cause, api) = (verdict.cause, Some(verdict.request.api));
         let total = self.by_cause.entry(cause).or_insert(CauseTotal {

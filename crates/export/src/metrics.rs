@@ -406,7 +406,7 @@ impl Metrics {
     pub(crate) fn verdict(&mut self, verdict: &Verdict, now: Nanos) {
         let (registry, cause) = (&mut self.registry, verdict.cause.as_str());
         let (labels, ended) = ([verdict.request.api, cause], verdict.request.last_seen());
-        let latency = seconds(verdict.request.latency().unwrap_or_default());
+        let latency = seconds(verdict.latency());
         registry.set(Metric::VerdictLag, &[], seconds((now - ended).at_least_zero()));
         registry.count(Metric::Slow, &labels, 1);
         registry.show(Metric::Slow, &labels, ended, || Exemplar::of_slow(verdict, latency));

@@ -215,8 +215,8 @@ impl Slowest {
             return true;
         }
         // Few are kept, and most that are offered are not slower than any.
-        let least = self.kept.iter_mut().min_by_key(|kept| latency(kept));
-        if let Some(least) = least.filter(|least| latency(least) < latency(verdict)) {
+        let least = self.kept.iter_mut().min_by_key(|kept| kept.latency());
+        if let Some(least) = least.filter(|least| least.latency() < verdict.latency()) {
             *least = verdict.clone();
         }
         false
@@ -228,8 +228,4 @@ impl Slowest {
         taken.sort_by_key(|verdict| verdict.request.arrival);
         taken
     }
-}
-
-fn latency(verdict: &Verdict) -> Nanos {
-    verdict.request.latency().unwrap_or_default()
 }

@@ -252,7 +252,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<HttpRequest>, httparse::Error
     let path = request.path.unwrap_or_default();
     Ok(Some(HttpRequest {
         method: request.method.unwrap_or_default().to_owned(),
-        path: path.split(['?', '#']).next().unwrap_or_default().to_owned(),
+        path: path.split_once(['?', '#']).map_or(path, |(path, _)| path).to_owned(),
         accept: accepts.collect::<Vec<_>>().join(","),
     }))
 }

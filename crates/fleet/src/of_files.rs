@@ -58,7 +58,7 @@ impl FileIo {
 }
 
 fn write_ns(op: &FileOpColumns) -> u64 {
-    u64::try_from(op.latency().0).unwrap_or(0)
+    op.latency().as_length_ns()
 }
 
 impl FileStats {

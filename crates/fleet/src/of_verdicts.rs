@@ -19,7 +19,7 @@ pub struct VerdictStats {
 impl VerdictStats {
     /// Counts a verdict on a request that took so long.
     pub fn verdict(&mut self, cause: Cause, latency: Nanos) {
-        let took = u64::try_from(latency.0).unwrap_or(0);
+        let took = latency.as_length_ns();
         self.time_ns = self.time_ns.saturating_add(took);
         self.causes.part(&Arc::from(cause.as_str()), took);
     }

@@ -215,7 +215,8 @@ fn kind(maps: &Path) -> io::Result<Kind> {
     let mut line = Vec::new();
     let mut kind = Kind::None;
     while lines.read_until(b'\n', &mut line)? > 0 {
-        let file = line.trim_ascii_end().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let path = line.trim_ascii_end();
+        let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         if file.starts_with(b"libj9vm") {
             return Ok(Kind::OpenJ9);
         }

@@ -43,6 +43,11 @@ impl Nanos {
     pub fn at_least_zero(self) -> Self {
         self.max(Self::ZERO)
     }
+
+    /// Nanoseconds of this length, 0 where it is negative.
+    pub const fn as_length_ns(self) -> u64 {
+        if self.0 < 0 { 0 } else { self.0.unsigned_abs() }
+    }
 }
 
 impl From<std::time::Duration> for Nanos {
@@ -142,6 +147,12 @@ impl ClockOffset {
 #[cfg(test)]
 mod tests {
     use super::Nanos;
+
+    #[test]
+    fn a_negative_length_has_no_nanoseconds() {
+        let ns = [Nanos(7), Nanos(0), Nanos(-1), Nanos::MAX, Nanos::MIN].map(Nanos::as_length_ns);
+        assert_eq!(ns, [7, 0, 0, i64::MAX as u64, 0]);
+    }
 
     #[test]
     fn a_length_reads_as_people_say_it() {

@@ -169,7 +169,7 @@ row! {
         producer_id: i64,
         /// Its sequence number of the first record, or -1.
         base_sequence: i32,
-        /// Records in the batch.
+        /// Records in the batch; 0 where its head does not say: of a compressed message of magic 0 or 1.
         records: u32,
     }
 }

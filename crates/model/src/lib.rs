@@ -12,6 +12,7 @@ pub mod api_key;
 pub mod clock;
 pub mod row_summary;
 
+mod bounded_text;
 mod capture_counters;
 mod cause;
 mod cpu_gap;
@@ -30,6 +31,7 @@ mod tls_traffic;
 mod topic;
 mod verdict;
 
+pub use bounded_text::beginning;
 pub use capture_counters::CaptureCounters;
 pub use cause::Cause;
 pub use clock::{ClockOffset, Nanos};

@@ -166,7 +166,7 @@ row! {
         crc: u32,
         /// Bytes of the batch on the wire, its 12 leading bytes included.
         bytes: u32,
-        /// Records in the batch.
+        /// Records in the batch; 0 where its head does not say: of a compressed message of magic 0 or 1.
         records: u32,
         /// The idempotent producer's id, or -1.
         producer_id: i64,

@@ -39,6 +39,13 @@ row! {
     }
 }
 
+impl Verdict {
+    /// The latency that it explains; none of its time is known of a request that was not answered.
+    pub fn latency(&self) -> Nanos {
+        self.request.latency().unwrap_or(Nanos::ZERO)
+    }
+}
+
 row! {
     doubt_row =>
     /// A part of a request's time that nothing decides, or a link that only the time supports.

@@ -31,7 +31,7 @@ impl DetailSelection {
     /// Offers a request; its detail is only made where it is kept for now.
     pub(super) fn offer(&mut self, verdict: &Verdict, detail: impl FnOnce() -> Draft) {
         self.offered += 1;
-        let rank = (verdict.request.latency().unwrap_or_default(), self.offered);
+        let rank = (verdict.latency(), self.offered);
         let (of_all, of_root) = (self.is_slowest(rank), self.is_of_root(verdict, rank));
         if !of_all && !of_root {
             return;

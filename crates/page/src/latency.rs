@@ -84,7 +84,7 @@ impl Latency {
             self.unanswered += u64::from(request.is_unanswered());
             return;
         };
-        let latency = u64::try_from(latency.0).unwrap_or(0);
+        let latency = latency.as_length_ns();
         let api = self.apis.entry((request.api, request.intended_wait().is_some())).or_default();
         api.spread.add(latency);
         if let Some(count) = api.cells.at(grid, request.arrival).0.get_mut(level(latency)) {

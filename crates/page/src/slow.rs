@@ -133,7 +133,7 @@ impl Slow {
 
     pub(super) fn verdict(&mut self, grid: &Grid, verdict: &Verdict) {
         let request = &verdict.request;
-        let latency = request.latency().unwrap_or_default();
+        let latency = verdict.latency();
         let stages = &mut self.stages.at(grid, request.arrival).sums;
         stages.iter_mut().zip(verdict.stages.iter()).for_each(|(sum, (_, length))| sum.merge(length.0));
         let causes = &mut self.causes.at(grid, request.arrival).sums;

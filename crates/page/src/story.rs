@@ -59,12 +59,12 @@ fn headline(summary: &Summary, slow: &SlowData) -> String {
 
 fn slowness(summary: &Summary, slow: &SlowData) -> String {
     let limit = Nanos(slow.slower_than_ns);
-    if summary.slow == 0 {
+    let slowest = summary.by_root.iter().map(|root| root.slowest).max();
+    let Some(slowest) = slowest.filter(|_| summary.slow > 0) else {
         let text = nothing_slow(summary, limit);
         return format!("{}{}.", text[..1].to_uppercase(), &text[1..]);
-    }
+    };
     let share = 100.0 * summary.slow as f64 / summary.requests.max(1) as f64;
-    let slowest = summary.by_root.iter().map(|root| root.slowest).max().unwrap_or_default();
     format!(
         "{} of {} ({share:.2} %) took {limit} or longer; the slowest took {slowest}.",
         format_count(summary.slow),

@@ -149,7 +149,8 @@ impl<C> RowLists<C> {
         }
         let ends = self.lists.value_offsets();
         let (start, end) = ends.get(i).zip(ends.get(i + 1)).ok_or(missing)?;
-        Ok(usize::try_from(*start).unwrap_or(0)..usize::try_from(*end).unwrap_or(0))
+        let row = |offset: &i32| usize::try_from(*offset).map_err(|_| missing);
+        Ok(row(start)?..row(end)?)
     }
 }
 

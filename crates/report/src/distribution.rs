@@ -64,7 +64,7 @@ impl Distribution {
 
     /// Counts a length of time; less than nothing counts as nothing.
     pub fn add_length(&mut self, length: Nanos) {
-        self.add(u64::try_from(length.0).unwrap_or(0));
+        self.add(length.as_length_ns());
     }
 
     /// All lengths of time together.

@@ -83,7 +83,7 @@ impl<'a> TopVerdicts<'a> {
 
 impl ExplanationReport for TopVerdicts<'_> {
     fn verdict(&mut self, verdict: Verdict) -> io::Result<()> {
-        self.slowest.offer(verdict.request.latency().unwrap_or_default(), || verdict);
+        self.slowest.offer(verdict.latency(), || verdict);
         Ok(())
     }
 

@@ -203,7 +203,7 @@ fn block_into(bytes: &[u8], room: usize, out: &mut Vec<u8>) -> Result<(), Decomp
     let start = out.len();
     out.resize(start + room, 0);
     let (before, target) = out.split_at_mut(start);
-    let window = before.get(start.saturating_sub(WINDOW_BYTES)..).unwrap_or_default();
+    let (_, window) = before.split_at(start.saturating_sub(WINDOW_BYTES));
     let written = decompress_into_with_dict(bytes, target, window);
     out.truncate(start + written.as_ref().copied().unwrap_or(0));
     written.map(|_| ())
@@ -247,7 +247,7 @@ fn snappy_block(bytes: &[u8], at: usize, out: &mut Vec<u8>, limit: usize) -> Res
         return Err(corrupt(at));
     }
     out.resize(start + length, 0);
-    let target = out.get_mut(start..).unwrap_or_default();
+    let (_, target) = out.split_at_mut(start);
     let written = snap::raw::Decoder::new().decompress(bytes, target).map_err(|_| corrupt(at))?;
     out.truncate(start + written);
     Ok(())

@@ -104,7 +104,8 @@ impl<'a> Records<'a> {
             decompress(codec, header.magic, records, scratch, limit).map_err(|e| e.shifted(HEAD_BYTES))?;
             scratch.as_slice()
         };
-        let left = header.records().unwrap_or(0);
+        let count = header.records_count;
+        let left = header.records().ok_or(Error::new(ErrorKind::BadLength(count.into()), HEAD_BYTES - 4))?;
         Ok(Self(Format::V2 { header, reader: Reader::new(records), left, done: false }))
     }
 }

@@ -126,7 +126,7 @@ pub(super) struct Header<'a> {
 
 impl<'a> Header<'a> {
     pub(super) fn of(line: &'a str) -> Self {
-        let line = line.split('\n').next().unwrap_or_default().trim_end();
+        let line = line.split_once('\n').map_or(line, |(first, _)| first).trim_end();
         let found = level(line);
         let (head, rest) = match found {
             Some((start, end, _)) => (start, line.get(end..).unwrap_or_default()),

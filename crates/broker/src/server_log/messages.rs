@@ -37,10 +37,10 @@
 
 use aho_corasick::packed::{self, Searcher};
 use aho_corasick::{AhoCorasick, Input, MatchKind, Span as Range};
-use model::{LogEntry, LogKind, Nanos, TopicPartition};
+use model::{LogEntry, LogKind, Nanos, TopicPartition, beginning};
 
+use super::TEXT_BYTES;
 use super::time::{last_number, length, length_after, number, number_after};
-use super::{TEXT_BYTES, bounded};
 use crate::path::partition;
 
 /// What the broker says when it has stopped.
@@ -120,7 +120,7 @@ pub(super) fn read<'a>(line: &'a str, finder: &Finder) -> Option<Read<'a>> {
         if needle.text == REQUEST {
             return Some(Read::Request(after));
         }
-        if let Some(message) = (needle.rule)(SplitLine { before, after: bounded(after, AFTER_BYTES) }) {
+        if let Some(message) = (needle.rule)(SplitLine { before, after: beginning(after, AFTER_BYTES) }) {
             return Some(Read::Message(message));
         }
         from = found.start + 1;

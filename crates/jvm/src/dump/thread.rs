@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use model::{Lock, LockHolder, LockKind, LockWait, Nanos, Pid, Tid};
+use model::{Lock, LockHolder, LockKind, LockWait, Nanos, Pid, Tid, beginning};
 
 use crate::TextError;
 
@@ -319,7 +319,7 @@ impl TextPool {
 
     /// The text, shared; `None` where the dump has taken all its room.
     pub(super) fn text(&mut self, text: &str) -> Option<Arc<str>> {
-        let text = bounded(text);
+        let text = beginning(text, MAX_NAME_BYTES);
         if self.entries >= MAX_ENTRIES {
             return None;
         }
@@ -336,15 +336,6 @@ impl TextPool {
         self.entries += 1;
         Some(shared)
     }
-}
-
-/// The beginning of the text, whole characters.
-fn bounded(text: &str) -> &str {
-    let mut end = text.len().min(MAX_NAME_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -269,8 +269,8 @@ impl Window {
             let have = self.bytes.len();
             let step = READ_BYTES.min(wanted - have);
             self.bytes.resize(have + step, 0);
-            let read = match source.read_at(self.bytes.get_mut(have..).unwrap_or_default(), at + have as u64)
-            {
+            let (_, free) = self.bytes.split_at_mut(have);
+            let read = match source.read_at(free, at + have as u64) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     self.bytes.truncate(have);
                     continue;

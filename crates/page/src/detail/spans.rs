@@ -84,7 +84,8 @@ fn told(event: &Event) -> Option<(&'static str, String, String)> {
         Event::LockWait(wait) => {
             let holder =
                 wait.holder.as_ref().map_or(String::new(), |holder| format!(", held by {}", holder.thread));
-            let label = format!("lock {}", wait.lock.class.rsplit('.').next().unwrap_or_default());
+            let class = &*wait.lock.class;
+            let label = format!("lock {}", class.rsplit_once('.').map_or(class, |(_, name)| name));
             Some(("lock-wait", label, format!("{} ({}){holder}", wait.lock.class, wait.source)))
         }
         Event::BlockIo(io) => Some(("block-io", io.direction.as_str().to_owned(), block_io(io))),

@@ -51,15 +51,15 @@ pub(crate) enum Level {
 
 impl Group {
     fn add(&mut self, verdict: Verdict, most: usize) {
-        let latency = verdict.request.latency();
-        self.time += latency.unwrap_or_default();
+        let latency = verdict.latency();
+        self.time += latency;
         let arrival = verdict.request.arrival;
         self.first = Some(self.first.map_or(arrival, |first| first.min(arrival)));
         // A request that nothing explains has no root: its writes are its own.
         if verdict.cause != Cause::Unobserved {
             self.learn_root(&verdict.evidence);
         }
-        let at = self.verdicts.partition_point(|kept| kept.request.latency() >= latency);
+        let at = self.verdicts.partition_point(|kept| kept.latency() >= latency);
         *self.shapes.entry(shape(&verdict)).or_default() += 1;
         self.verdicts.insert(at, verdict);
         if self.verdicts.len() > most {

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use model::{Cause, EvidenceKind, Nanos, Request, RequestSource, Verdict};
+use model::{Cause, EvidenceKind, Nanos, RequestSource, Verdict};
 
 use super::groups::Questions;
 use super::story::{self, Line};
@@ -59,9 +59,10 @@ impl<W: Write> RequestText<W> {
         self.text.heading(&format!(
             "{found} have this correlation ID, one per connection. To show another, add one of:"
         ))?;
-        for Verdict { request, .. } in others {
+        for verdict in others {
+            let request = &verdict.request;
             let (api, client) = (escape(request.api), request.client);
-            let (at, latency) = (self.text.style.zone.time_of_day(request.arrival), latency(request));
+            let (at, latency) = (self.text.style.zone.time_of_day(request.arrival), verdict.latency());
             writeln!(self.text.out, "  --client {client:<22} {api:<10} {at}  {latency}")?;
         }
         match self.found - (others.len() as u64 + 1) {
@@ -74,7 +75,7 @@ impl<W: Write> RequestText<W> {
 impl<W: Write> ExplanationReport for RequestText<W> {
     fn verdict(&mut self, verdict: Verdict) -> io::Result<()> {
         self.found += 1;
-        let latency = latency(&verdict.request);
+        let latency = verdict.latency();
         self.slowest.offer(latency, || verdict);
         Ok(())
     }
@@ -103,10 +104,6 @@ impl<W: Write> ExplanationReport for RequestText<W> {
     }
 }
 
-fn latency(request: &Request) -> Nanos {
-    request.latency().unwrap_or_default()
-}
-
 /// Writes all that is known of one request, in lines of at most so many columns.
 pub fn write_request<W: Write>(out: &mut W, look: &Style, width: usize, verdict: &Verdict) -> io::Result<()> {
     write(&mut TextWriter { width, ..TextWriter::new(out, look) }, verdict)
@@ -114,7 +111,7 @@ pub fn write_request<W: Write>(out: &mut W, look: &Style, width: usize, verdict:
 
 fn write<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict) -> io::Result<()> {
     let request = &verdict.request;
-    let (api, number, latency) = (request.api, request.correlation_id, latency(request));
+    let (api, number, latency) = (request.api, request.correlation_id, verdict.latency());
     let heading = format!("{api} {number}: {latency}, {}", why(verdict));
     text.wrapped("", (0, 0), &heading, Some(Role::Heading))?;
     text.wrapped("  ", (2, 2), &about(&text.style, verdict), None)?;

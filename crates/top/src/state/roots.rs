@@ -64,7 +64,7 @@ impl Toll {
 
 impl Roots {
     pub(crate) fn add(&mut self, verdict: &Verdict) {
-        let latency = verdict.request.latency().unwrap_or_default();
+        let latency = verdict.latency();
         let at = verdict.request.last_seen();
         let of_cause = self.by_cause.entry(verdict.cause).or_default();
         of_cause.toll.add(latency, at);

@@ -22,7 +22,7 @@ pub(crate) struct SlowRequest {
 
 impl SlowRequest {
     pub(crate) fn latency(&self) -> Nanos {
-        self.verdict.request.latency().unwrap_or_default()
+        self.verdict.latency()
     }
 }
 

@@ -1,0 +1,21 @@
+//! The beginning of a text that others wrote: what is kept of it in bounded memory. Does not escape it.
+
+/// As many whole characters as fit into so many bytes.
+pub fn beginning(text: &str, max_bytes: usize) -> &str {
+    // The empty text always fits.
+    (0..=max_bytes.min(text.len())).rev().find_map(|end| text.get(..end)).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::beginning;
+
+    #[test]
+    fn no_character_is_cut() {
+        let text = "aé€😀";
+        let cut: Vec<&str> = (0..=11).map(|bytes| beginning(text, bytes)).collect();
+        let expected = ["", "a", "a", "aé", "aé", "aé", "aé€", "aé€", "aé€", "aé€", text, text];
+        assert_eq!(cut, expected);
+        assert_eq!(beginning("", 5), "");
+    }
+}
