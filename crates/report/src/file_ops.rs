@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::distribution::Distribution;
 use crate::errno;
 use crate::escape::escape;
+use crate::files::add_known;
 use crate::quantity::NONE;
 use crate::rows::{Cell, Column, Format, Report, Sink, Writer};
 use crate::slowest::Slowest;
@@ -259,7 +260,7 @@ impl FileOpGroup {
         self.errors += u64::from(errno.is_some());
         self.bytes = self.bytes.saturating_add(bytes.unwrap_or(0));
         if let Some(bytes) = disk_bytes {
-            self.disk_bytes = Some(self.disk_bytes.unwrap_or(0).saturating_add(*bytes));
+            add_known(&mut self.disk_bytes, *bytes);
         }
         self.latency.add_length(row.op.latency());
         for reason in row.reasons {

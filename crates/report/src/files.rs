@@ -181,7 +181,7 @@ impl Files {
     /// Counts what the broker sends.
     pub fn socket_op(&mut self, op: &SocketOp) {
         let bytes = if op.op == SocketOpKind::Read { 0 } else { op.bytes.unwrap_or(0) };
-        self.sent_bytes = Some(self.sent_bytes.unwrap_or(0).saturating_add(bytes));
+        add_known(&mut self.sent_bytes, bytes);
     }
 
     /// Takes what a device says of itself.
@@ -291,6 +291,12 @@ pub struct Traffic {
     pub time: Nanos,
 }
 
+/// Adds to a sum that is known from its first part on.
+pub(crate) fn add_known(sum: &mut Option<u64>, bytes: u64) {
+    let sum = sum.get_or_insert(0);
+    *sum = sum.saturating_add(bytes);
+}
+
 impl Traffic {
     fn op(&mut self, op: &FileOp) {
         let bytes = op.bytes.unwrap_or(0);
@@ -313,7 +319,7 @@ impl Traffic {
             | FileOpKind::Open => self.others += 1,
         }
         if let Some(bytes) = op.disk_bytes {
-            self.disk_bytes = Some(self.disk_bytes.unwrap_or(0).saturating_add(bytes));
+            add_known(&mut self.disk_bytes, bytes);
         }
         self.readahead_bytes = self.readahead_bytes.saturating_add(op.readahead_bytes.unwrap_or(0));
         self.errors += u64::from(op.errno.is_some());
@@ -328,8 +334,7 @@ impl Traffic {
         }
         let Some(disk_bytes) = op.disk_bytes else { return };
         self.disk_reads += u64::from(disk_bytes > 0 || op.readahead_bytes.is_some_and(|bytes| bytes > 0));
-        let cached = self.cached_bytes.unwrap_or(0).saturating_add(bytes.saturating_sub(disk_bytes));
-        self.cached_bytes = Some(cached);
+        add_known(&mut self.cached_bytes, bytes.saturating_sub(disk_bytes));
     }
 
     /// What the device had to bring for it, what was read ahead included: as the operations tell, else by block requests.
@@ -417,7 +422,7 @@ impl Sort {
             Self::Written => traffic.written_bytes,
             Self::Fsyncs => traffic.fsyncs,
             Self::Block => traffic.block_reads + traffic.block_writes,
-            Self::Time => u64::try_from(traffic.time.0).unwrap_or(0),
+            Self::Time => traffic.time.as_length_ns(),
         }
     }
 }

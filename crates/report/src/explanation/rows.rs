@@ -4,12 +4,12 @@
 use std::io::{self, Write};
 
 use diagnose::request_log_check::{Agreement, Differences, TimesComparison};
-use model::{KafkaTimes, Stage, Verdict};
+use model::{KafkaTimes, Partition, Stage, Verdict};
 use serde_json::{Map, Value, json};
 
 use super::finding::describe_finding;
 use super::{Conclusion, ExplanationReport};
-use crate::requests::{RequestRow, Requests};
+use crate::requests::{RequestRow, Requests, topic_shown};
 use crate::rows::{Cell, Column, Report, Writer, to_json};
 
 /// Verdicts, one row each.
@@ -38,9 +38,7 @@ impl Report for Verdicts {
             csv("client", |verdict| Cell::display(verdict.request.client)),
             csv("broker", |verdict| Cell::display(verdict.request.broker)),
             csv("topic_partitions", |verdict| {
-                let name = |of: &model::Partition| {
-                    format!("{}-{}", of.topic.as_deref().unwrap_or_default(), of.partition)
-                };
+                let name = |of: &Partition| format!("{}-{}", topic_shown(Some(of)), of.partition);
                 Cell::List(verdict.request.partitions.iter().map(|of| name(of).into()).collect())
             }),
             json("request", |verdict| {
@@ -186,4 +184,47 @@ fn agreement_value(agreement: &Agreement) -> Value {
         "local": differences(&agreement.local),
         "after": differences(&agreement.after),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Cause, Confidence, Partition, Request, Stages, TopicId, Verdict};
+
+    use super::Verdicts;
+    use crate::rows::{Format, Writer};
+
+    fn verdict(partitions: Vec<Partition>) -> Verdict {
+        let at = "10.0.0.1:9092".parse().unwrap();
+        Verdict {
+            stages: Stages::default(),
+            stage_spans: Vec::new(),
+            cause: Cause::Unobserved,
+            chain: Vec::new(),
+            root: "".into(),
+            confidence: Confidence::Weak,
+            evidence: Vec::new(),
+            partition: None,
+            advice: Vec::new(),
+            losses: Vec::new(),
+            kafka: None,
+            doubts: Vec::new(),
+            request: Request { partitions, ..Request::new(at, at) },
+        }
+    }
+
+    #[test]
+    fn a_topic_without_a_name_is_its_id_in_csv() {
+        let partition = |topic: Option<&str>, topic_id| Partition {
+            topic: topic.map(Into::into),
+            topic_id,
+            partition: 3,
+            ..Partition::default()
+        };
+        let id = TopicId([7; 16]);
+        let of = [partition(Some("a"), Some(id)), partition(None, Some(id))];
+        let mut csv = Vec::new();
+        Writer::new(&mut csv, &Verdicts, &Format::Csv).write_all(&[verdict(of.to_vec())]).unwrap();
+        let csv = String::from_utf8(csv).unwrap();
+        assert!(csv.contains(&format!(",a-3 id:{id}-3,")), "{csv}");
+    }
 }

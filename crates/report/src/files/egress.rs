@@ -27,6 +27,8 @@ pub struct ReadsWithoutEgress {
     pub kind: &'static str,
     /// Its share of what is not sent.
     pub share: f64,
+    /// Over how many seconds.
+    pub(super) seconds: f64,
     /// The file of that kind of which most is read, where files are told apart; and how many others of that kind are read.
     pub file: Option<(Arc<str>, usize)>,
 }
@@ -43,15 +45,15 @@ pub(crate) fn advice_of_kind(kind: &str) -> &'static [&'static str] {
     if kind == FileKind::TierState.as_str() { causes::spec(Cause::TierStateIo).advice } else { &[] }
 }
 
+/// Bytes a minute of so many in so many seconds.
+pub(super) fn a_minute(bytes: u64, seconds: f64) -> f64 {
+    bytes as f64 * 60.0 / seconds
+}
+
 impl FileTotals {
     /// How long was counted, in seconds.
     pub(super) fn seconds(&self) -> Option<f64> {
         self.interval.span.map(|span| span.0 as f64 / 1e9).filter(|seconds| *seconds >= MIN_SECONDS)
-    }
-
-    /// Bytes a minute.
-    pub(super) fn a_minute(&self, bytes: u64) -> Option<f64> {
-        self.seconds().map(|seconds| bytes as f64 * 60.0 / seconds)
     }
 
     /// Reads without egress, where there are any worth a word. None where not everything was counted.
@@ -59,12 +61,13 @@ impl FileTotals {
         if self.interval.partial {
             return None;
         }
+        let seconds = self.seconds()?;
         let kinds = self.kinds.iter().map(|(kind, traffic)| (*kind, traffic, self.sent_of(kind, traffic)));
         let kinds = kinds.collect::<Vec<_>>();
         let read_bytes = kinds.iter().map(|(_, traffic, _)| traffic.from_device()).sum::<u64>();
         let sent_bytes = kinds.iter().map(|(_, _, sent)| sent).sum::<u64>();
         let unsent = read_bytes.saturating_sub(sent_bytes);
-        if self.a_minute(unsent)? < MIN_BYTES_A_MINUTE
+        if a_minute(unsent, seconds) < MIN_BYTES_A_MINUTE
             || sent_bytes as f64 >= MAX_SENT_SHARE * read_bytes as f64
         {
             return None;
@@ -72,7 +75,8 @@ impl FileTotals {
         let unsent_of = |(_, traffic, sent): &(_, &Traffic, u64)| traffic.from_device().saturating_sub(*sent);
         let most = kinds.iter().max_by_key(|kind| unsent_of(kind))?;
         let share = unsent_of(most) as f64 / unsent as f64;
-        Some(ReadsWithoutEgress { read_bytes, sent_bytes, kind: most.0, share, file: self.most_read(most.0) })
+        let (kind, file) = (most.0, self.most_read(most.0));
+        Some(ReadsWithoutEgress { read_bytes, sent_bytes, kind, share, seconds, file })
     }
 
     /// Of what devices brought of a kind, what can have been sent: no more than `sendfile` sent of it. A broker that encrypts

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::FilePurpose::{self, DiskReads, Faults, Names, Opens, Reads, Sizes, Syncs, Transfers, Writes};
+use super::egress::a_minute;
 use super::{DeviceLoad, FileTotals, GroupBy, GroupKey, ReadsWithoutEgress, Traffic};
 use crate::escape::escape;
 use crate::json;
@@ -191,9 +192,9 @@ fn written(totals: &FileTotals) -> Option<u64> {
     totals.known(&[Writes], sum(totals, |traffic| traffic.written_bytes))
 }
 
-/// What was moved in a minute, and what of it nobody watched.
-fn describe_rates(totals: &FileTotals) -> String {
-    let rate = |bytes| totals.a_minute(bytes).map(format_rate).unwrap_or_default();
+/// What was moved in a minute of so many seconds, and what of it nobody watched.
+fn describe_rates(totals: &FileTotals, seconds: f64) -> String {
+    let rate = |bytes| format_rate(a_minute(bytes, seconds));
     let (disk, cached) = (from_device(totals).map(rate), from_cache(totals).map(rate));
     let reads = match (disk, cached) {
         (Some(disk), Some(cached)) => {
@@ -212,13 +213,13 @@ fn describe_rates(totals: &FileTotals) -> String {
 }
 
 fn write_heading(out: &mut impl Write, totals: &FileTotals) -> io::Result<()> {
-    let Some(span) = totals.interval.span.filter(|_| totals.seconds().is_some()) else { return Ok(()) };
+    let Some((span, seconds)) = totals.interval.span.zip(totals.seconds()) else { return Ok(()) };
     if let Some(finding) = totals.unsent() {
-        writeln!(out, "{}", describe(totals, &finding))?;
+        writeln!(out, "{}", describe(&finding))?;
         finding.advice().iter().try_for_each(|advice| writeln!(out, "to change: {advice}"))?;
     }
     if !totals.interval.partial {
-        writeln!(out, "over {span}: {}", describe_rates(totals))?;
+        writeln!(out, "over {span}: {}", describe_rates(totals, seconds))?;
     }
     let loads = totals.loads.iter().take(MAX_DEVICES);
     loads
@@ -248,8 +249,8 @@ fn write_rest(out: &mut impl Write, totals: &FileTotals, max: usize) -> io::Resu
 }
 
 /// The finding, in one sentence.
-fn describe(totals: &FileTotals, finding: &ReadsWithoutEgress) -> String {
-    let rate = |bytes| totals.a_minute(bytes).map(format_rate).unwrap_or_default();
+fn describe(finding: &ReadsWithoutEgress) -> String {
+    let rate = |bytes| format_rate(a_minute(bytes, finding.seconds));
     let what = format!(
         "reads without egress: reads {} from disk, sends {} of it; {:.0} % of the rest is {} files",
         rate(finding.read_bytes),
@@ -303,7 +304,7 @@ fn summary(totals: &FileTotals) -> Value {
     let rated = totals.interval.rated_iops;
     let finding = totals.unsent().map(|finding| {
         json!({
-            "text": describe(totals, &finding),
+            "text": describe(&finding),
             "read_bytes": finding.read_bytes,
             "sent_bytes": finding.sent_bytes,
             "kind": finding.kind,

@@ -73,7 +73,7 @@ pub struct Migration {
 #[derive(Clone, Debug, Default)]
 pub struct Migrations {
     kept: Vec<Migration>,
-    /// Those that have no time, or that there was no room for.
+    /// Those that have no time or sizes, or that there was no room for.
     pub more: u64,
 }
 
@@ -85,15 +85,20 @@ pub(super) struct Queue {
 
 impl Migrations {
     pub(super) fn add(&mut self, entry: &LogEntry) {
-        let Some(end) = entry.at.filter(|_| self.kept.len() < MAX_MIGRATIONS) else {
+        let known = (entry.at, entry.before_bytes, entry.after_bytes);
+        let (Some(end), Some(before_bytes), Some(after_bytes)) = known else {
             self.more += 1;
             return;
         };
+        if self.kept.len() >= MAX_MIGRATIONS {
+            self.more += 1;
+            return;
+        }
         self.kept.push(Migration {
             end,
             topic_partition: entry.topic_partition.clone(),
-            before_bytes: entry.before_bytes.unwrap_or(0),
-            after_bytes: entry.after_bytes.unwrap_or(0),
+            before_bytes,
+            after_bytes,
         });
     }
 
@@ -173,7 +178,7 @@ fn pearson(a: &[f64], b: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use model::Nanos;
+    use model::{LogEntry, LogKind, Nanos};
 
     use super::{Migration, Migrations, QUEUE_GAP, Queue};
 
@@ -202,6 +207,23 @@ mod tests {
             })
             .collect();
         assert!(queue(&many).correlation().unwrap() > 0.999);
+    }
+
+    #[test]
+    fn a_migration_of_which_a_size_is_not_known_has_no_row() {
+        let of = |before_bytes, after_bytes| {
+            let entry = LogEntry {
+                at: Some(Nanos(5)),
+                before_bytes,
+                after_bytes,
+                ..LogEntry::new(LogKind::TierMigration)
+            };
+            let mut all = Migrations::default();
+            all.add(&entry);
+            (all.kept.len(), all.more)
+        };
+        assert_eq!(of(Some(70), Some(20)), (1, 0));
+        assert_eq!([of(Some(70), None), of(None, Some(20))], [(0, 1); 2]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn progress(state: &State, ui: &Ui) -> Cell {
     };
     let tone = if ui.paused { Tone::Chosen } else { Tone::Ground };
     let at = if state.now == Nanos::MIN { String::new() } else { state.about.zone.time_of_day(state.now) };
-    let at = at.split('.').next().unwrap_or_default();
+    let at = at.split_once('.').map_or(&*at, |(second, _)| second);
     vec![(text, tone), (format!(" {at} "), Tone::Ground)]
 }
 

@@ -25,8 +25,8 @@ pub(crate) struct TrafficRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
     pub(crate) reads: f64,
-    /// Bytes that came from the page cache.
-    pub(crate) cached_bytes: f64,
+    /// Bytes that came from the page cache; none where nothing tells.
+    pub(crate) cached_bytes: Option<f64>,
     /// Bytes that came from a device; none where nothing tells.
     pub(crate) disk_bytes: Option<f64>,
     pub(crate) writes: f64,
@@ -115,27 +115,20 @@ impl Snapshot {
         let none = Traffic::default();
         let before = self.totals.get(who).unwrap_or(&none);
         let rate = |of: fn(&Traffic) -> u64| of(total).saturating_sub(of(before)) as f64 / seconds;
-        let disk = rate(|traffic| traffic.disk_bytes.unwrap_or(0));
+        // What was not known before was none.
         Rates {
             reads: rate(|traffic| traffic.reads + traffic.faults),
-            cached_bytes: (rate(|traffic| traffic.read_bytes) - disk).max(0.0),
-            disk_bytes: total.disk_bytes.map(|_| disk),
+            cached_bytes: total.cached_bytes.map(|_| rate(|traffic| traffic.cached_bytes.unwrap_or(0))),
+            disk_bytes: total.disk_bytes.map(|_| rate(|traffic| traffic.disk_bytes.unwrap_or(0))),
             writes: rate(|traffic| traffic.writes),
             written_bytes: rate(|traffic| traffic.written_bytes),
         }
     }
 }
 
-impl TrafficRow {
-    /// Bytes read from the page cache since the start.
-    pub(crate) fn cached_bytes(&self) -> u64 {
-        self.total.read_bytes.saturating_sub(self.total.disk_bytes.unwrap_or(0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use model::{Event, Nanos};
+    use model::{Event, FileOpKind, Nanos};
 
     use super::FileTraffic;
     use crate::state::sample;
@@ -157,5 +150,24 @@ mod tests {
         assert!((moved.rates.writes - 1.0).abs() < 0.01);
         assert_eq!(moved.rates.disk_bytes, None);
         assert_eq!(traffic.by_kind.moved.len(), 1);
+    }
+
+    #[test]
+    fn what_reads_found_in_the_page_cache_is_known_where_they_were_watched() {
+        let cached = |disk_bytes| {
+            let mut traffic = FileTraffic::new();
+            for n in 0..10 {
+                let at = Nanos::from_millis(n * 1_000);
+                let mut read = sample::write(at, at + Nanos(5));
+                (read.op, read.bytes, read.disk_bytes) = (FileOpKind::Read, Some(1_000), disk_bytes);
+                traffic.event(&Event::FileOp(Box::new(read)));
+                traffic.reach(at);
+            }
+            let [moved] = &traffic.by_file.moved[..] else { panic!("{:?}", traffic.by_file.moved) };
+            (moved.total.cached_bytes, moved.rates.cached_bytes.map(f64::round))
+        };
+        assert_eq!(cached(Some(400)), (Some(6_000), Some(600.0)));
+        assert_eq!(cached(Some(1_000)), (Some(0), Some(0.0)));
+        assert_eq!(cached(None), (None, None));
     }
 }

@@ -33,7 +33,7 @@ columns! { COLUMNS for &TrafficRow, |row, width, about| {
     Column::number("READS/s", 7) =>
         row.rates.reads, count_rate(row.rates.reads);
     Column::number("CACHE/s", 9) =>
-        row.rates.cached_bytes, rate(row.rates.cached_bytes, Tone::Plain);
+        row.rates.cached_bytes.unwrap_or(0.0), rate(row.rates.cached_bytes.unwrap_or(0.0), Tone::Plain);
     // Who reads from the device waits for it.
     Column::number("DISK/s", 9) =>
         row.rates.disk_bytes.unwrap_or(0.0), rate(row.rates.disk_bytes.unwrap_or(0.0), Tone::Bad);
@@ -46,7 +46,7 @@ columns! { COLUMNS for &TrafficRow, |row, width, about| {
     Column::number("READS", 9).spare(2) =>
         row.total.reads, plain(format_count(row.total.reads));
     Column::number("CACHE", 9).spare(2) =>
-        row.cached_bytes(), plain(format_bytes(row.cached_bytes()));
+        row.total.cached_bytes.unwrap_or(0), plain(or_dash(row.total.cached_bytes.map(format_bytes)));
     Column::number("DISK", 9).spare(2) =>
         row.total.disk_bytes.unwrap_or(0), plain(or_dash(row.total.disk_bytes.map(format_bytes)));
     Column::number("WRITES", 9).spare(2) =>
