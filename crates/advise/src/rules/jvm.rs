@@ -177,13 +177,15 @@ fn monitor_spin(inputs: &Inputs) -> RuleResult {
 
 fn less_spinning(inputs: &Inputs, profile: &Profile) -> Vec<Change> {
     let mut changes = Vec::new();
-    let words = inputs.surroundings.jvm_arguments.as_deref().unwrap_or_default();
+    let arguments = inputs.surroundings.jvm_arguments.as_deref();
+    let words = arguments.unwrap_or_default();
     let is_openj9 = words.iter().any(|word| OPENJ9_ONLY.iter().any(|option| word.starts_with(option)));
     let machine = profile.machine().or(is_openj9.then_some(Machine::OpenJ9));
     let sleeps_sooner = words.iter().any(|word| word.eq_ignore_ascii_case(SLEEP_SOONER));
     if machine != Some(Machine::HotSpot) && !sleeps_sooner {
         let old = words.iter().rev().find(|word| word.starts_with("-Xthr:"));
-        let old = old.map_or("(none: OpenJ9 spins first)", |old| old);
+        let none = if arguments.is_ok() { "(none: OpenJ9 spins first)" } else { "(not known)" };
+        let old = old.map_or(none, |old| old);
         let setting = if machine.is_none() { "KAFKA_OPTS (if it is an OpenJ9)" } else { "KAFKA_OPTS" };
         changes.push(Change::of(setting, old, SLEEP_SOONER));
     }

@@ -56,6 +56,14 @@ fn monitor_spin_of_an_unknown_jvm_both_ways_are_told() {
 }
 
 #[test]
+fn monitor_spin_of_a_command_line_that_is_not_known_does_not_say_what_is_in_it() {
+    let mut inputs = monitor_spin_running(&[("monitorenter", 60), ("a.B.c", 940)]);
+    assert!(fired(rule("monitor-spin"), &inputs).changes[0].old.starts_with("(none"));
+    inputs.surroundings.jvm_arguments = Err("another user's".into());
+    assert_eq!(fired(rule("monitor-spin"), &inputs).changes[0].old, "(not known)");
+}
+
+#[test]
 fn monitor_spin_is_silent_where_little_of_it_is_seen_and_lacks_names_where_there_are_none() {
     assert!(silent(rule("monitor-spin"), &broker()).contains("1 %"));
     let unnamed = monitor_spin_running(&[("[libjvm.so]", 100), ("a.B.c", 900)]);
