@@ -211,7 +211,7 @@ pub(crate) fn head_of(batch: &wire::BatchHeader) -> BatchHead {
         crc: batch.crc,
         producer_id: batch.producer_id,
         base_sequence: batch.base_sequence,
-        records: u32::try_from(batch.records_count).unwrap_or(0),
+        records: batch.records().unwrap_or(0),
     }
 }
 

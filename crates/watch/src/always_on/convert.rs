@@ -147,7 +147,7 @@ impl Names {
                 batch.filter(|batch| Some(batch.base_offset) == answered.partition.base_offset)
             {
                 answered.partition.bytes = batch.bytes;
-                answered.partition.records = Some(batch.records);
+                answered.partition.records = Some(batch.records).filter(|records| *records > 0);
             }
         }
         // No write takes no time: one that did would have ended before itself.

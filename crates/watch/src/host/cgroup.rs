@@ -33,7 +33,7 @@ pub(super) fn see_all() {
 pub(super) const NO_LIMIT_BYTES: u64 = 1 << 62;
 
 /// Where a process' groups are, by controller.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cgroup {
     /// What samples call it.
     name: String,
@@ -44,10 +44,16 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// The groups of a process: what they are called and where this process finds them.
+    /// The groups of a process: what they are called and where this process finds them; of one that cannot be read none.
     pub(super) fn of(kernel: &Kernel, pid: u32) -> Self {
         let memberships = text::read(&kernel.of_process(pid, "cgroup")).unwrap_or_default();
-        let mounts = mounts::parse(&text::read(&kernel.proc.join("self/mountinfo")).unwrap_or_default());
+        let mounts = text::read(&kernel.proc.join("self/mountinfo")).unwrap_or_default();
+        Self::parse(&memberships, &mounts)
+    }
+
+    /// The same of the texts of `/proc/PID/cgroup` and `/proc/self/mountinfo`.
+    pub(super) fn parse(memberships: &str, mounts: &str) -> Self {
+        let mounts = mounts::parse(mounts);
         let mut cgroup = Self::default();
         for line in memberships.lines() {
             // `4:memory:/user.slice`; `0::/user.slice` is version 2 (cgroups(7)).
@@ -84,6 +90,11 @@ impl Cgroup {
         self.cpu.as_ref().or(self.unified.as_ref())
     }
 
+    /// The directory that has the files of the memory controller.
+    pub(super) fn memory_directory(&self) -> Option<&PathBuf> {
+        self.memory.as_ref().or(self.unified.as_ref())
+    }
+
     /// How many CPUs the least quota of the group and those above it amounts to; none without any.
     pub(super) fn cpu_quota(&self) -> Option<f64> {
         least(self.cpu_directory()?, |dir| {
@@ -104,8 +115,7 @@ impl Cgroup {
             let bytes = bytes.or_else(|| text::number(&dir.join("memory.limit_in_bytes")))?;
             (bytes < NO_LIMIT_BYTES).then_some(bytes as f64)
         };
-        let dir = self.memory.as_ref().or(self.unified.as_ref())?;
-        least(dir, limit).map(|bytes| bytes as u64)
+        least(self.memory_directory()?, limit).map(|bytes| bytes as u64)
     }
 
     /// What the group and those above it may do on devices: the least of each limit. Devices without limits are not in it.

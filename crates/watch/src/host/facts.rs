@@ -47,15 +47,21 @@ pub fn read_host_facts(pid: Pid, log_dirs: &Known<Vec<PathBuf>>) -> HostFacts {
 }
 
 fn of(kernel: &Kernel, devices: &Path, pid: Pid, log_dirs: &Known<Vec<PathBuf>>) -> HostFacts {
-    let cgroup = Cgroup::of(kernel, pid);
+    let cgroup = cgroup(kernel, pid);
     let status = read(&kernel.of_process(pid, "status"));
     let dirs = |read: &dyn Fn(&[PathBuf]) -> Known<u64>| log_dirs.clone().and_then(|dirs| read(&dirs));
     HostFacts {
         cpus: status.and_then(|text| {
             allowed_cpus(&text).ok_or_else(|| "/proc/PID/status has no list of CPUs".into())
         }),
-        cpu_quota: Ok(cgroup.cpu_quota()),
-        memory_limit_bytes: Ok(cgroup.memory_limit_bytes()),
+        cpu_quota: cgroup.clone().and_then(|cgroup| {
+            cgroup.cpu_directory().ok_or(NO_CGROUP_MOUNT)?;
+            Ok(cgroup.cpu_quota())
+        }),
+        memory_limit_bytes: cgroup.and_then(|cgroup| {
+            cgroup.memory_directory().ok_or(NO_CGROUP_MOUNT)?;
+            Ok(cgroup.memory_limit_bytes())
+        }),
         volumes: log_dirs.clone().map(|dirs| volumes::under(kernel, devices, &dirs)),
         interfaces: links::of(kernel, pid),
         limits: limits(kernel, pid),
@@ -65,6 +71,14 @@ fn of(kernel: &Kernel, devices: &Path, pid: Pid, log_dirs: &Known<Vec<PathBuf>>)
         partitions: dirs(&|dirs| dirs.iter().map(|dir| partitions(dir)).sum()),
         ..of_host(kernel)
     }
+}
+
+const NO_CGROUP_MOUNT: &str = "no mount that this process sees has the broker's cgroup";
+
+/// The broker's groups. That there is no limit is known only of one that was found.
+fn cgroup(kernel: &Kernel, pid: Pid) -> Known<Cgroup> {
+    let memberships = read(&kernel.of_process(pid, "cgroup"))?;
+    Ok(Cgroup::parse(&memberships, &read(&kernel.proc.join("self/mountinfo"))?))
 }
 
 fn of_host(kernel: &Kernel) -> HostFacts {
@@ -250,9 +264,31 @@ mod tests {
         let found = of(&fixture.kernel(), &fixture.path("dev"), 7, &Err(why.into()));
         assert!(found.memory_bytes.is_ok() && found.limits.is_err());
         assert!(found.cpus.unwrap_err().contains("proc/7/status: No such file"));
+        assert!(found.cpu_quota.unwrap_err().contains("proc/7/cgroup: No such file"));
+        assert!(found.memory_limit_bytes.unwrap_err().contains("proc/7/cgroup: No such file"));
         assert_eq!((&*found.partitions.unwrap_err(), &*found.volumes.unwrap_err()), (why, why));
         let missing = Ok(vec![PathBuf::from("/no/such/dir")]);
         assert!(of(&fixture.kernel(), &fixture.path("dev"), 7, &missing).partitions.is_err());
+    }
+
+    /// A group that this process does not see may have any limit.
+    #[test]
+    fn a_broker_has_no_limit_where_its_group_is_found_and_has_none() {
+        let fixture = Fixture::new("surroundings-cgroup");
+        let mount = format!("30 23 0:26 / {} rw - cgroup2 cgroup2 rw\n", fixture.path("cg").display());
+        fixture.file("proc/self/mountinfo", &mount);
+        fixture.file("cg/limited/cpu.max", "150000 100000\n");
+        fixture.file("cg/limited/memory.max", "4096\n");
+        fixture.file("cg/free/cpu.max", "max 100000\n");
+        let limits = |group: &str| {
+            fixture.file("proc/7/cgroup", &format!("0::{group}\n"));
+            let found = of(&fixture.kernel(), &fixture.path("dev"), 7, &Ok(Vec::new()));
+            (found.cpu_quota, found.memory_limit_bytes)
+        };
+        assert_eq!(limits("/limited"), (Ok(Some(1.5)), Ok(Some(4_096))));
+        assert_eq!(limits("/free"), (Ok(None), Ok(None)));
+        let unknown = limits("/../outside");
+        assert!(unknown.0.is_err() && unknown.1.is_err(), "{unknown:?}");
     }
 
     #[test]

@@ -29,10 +29,13 @@ struct Link {
     packets: u64,
 }
 
+/// Columns of `/proc/PID/net/dev`, up to the last that is read.
+const COUNTERS: usize = 12;
+
 /// A line of `/proc/PID/net/dev`: (bytes, packets, errors, drops) each way.
 struct Counters<'t> {
     name: &'t str,
-    fields: Vec<u64>,
+    fields: [u64; COUNTERS],
 }
 
 impl Interfaces {
@@ -96,7 +99,7 @@ impl<'t> Counters<'t> {
         let (name, counters) = line.split_once(':')?;
         let fields: Vec<u64> =
             counters.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
-        (fields.len() >= 12).then(|| Self { name: name.trim(), fields })
+        Some(Self { name: name.trim(), fields: *fields.first_chunk()? })
     }
 
     fn field(&self, index: usize) -> Option<u64> {
@@ -104,7 +107,8 @@ impl<'t> Counters<'t> {
     }
 
     fn packets(&self) -> u64 {
-        self.field(1).unwrap_or(0).wrapping_add(self.field(9).unwrap_or(0))
+        let [_, received, _, _, _, _, _, _, _, sent, _, _] = self.fields;
+        received.wrapping_add(sent)
     }
 
     /// Counters are read every time, for the next increase; told only where something `moved`.

@@ -105,7 +105,8 @@ fn read_again(file: &File) -> io::Result<Vec<u8>> {
     let (mut bytes, mut length) = (Vec::new(), 0);
     loop {
         bytes.resize(length + CHUNK_BYTES, 0);
-        let read = file.read_at(bytes.get_mut(length..).unwrap_or_default(), length as u64)?;
+        let (_, free) = bytes.split_at_mut(length);
+        let read = file.read_at(free, length as u64)?;
         length += read;
         // The kernel hands out long files piece by piece: only nothing is the end.
         if read == 0 || length as u64 >= MAX_BYTES {

@@ -125,7 +125,7 @@ impl Channel {
         self.bytes.resize(had + PIECE, 0);
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let room = self.bytes.get_mut(had..).unwrap_or_default();
+        let (_, room) = self.bytes.split_at_mut(had);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let came = recvmsg(&self.socket, &mut [IoSliceMut::new(room)], &mut control, flags);
         let bytes = came.as_ref().map_or(0, |came| came.bytes);
