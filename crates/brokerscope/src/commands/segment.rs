@@ -69,6 +69,8 @@ struct Rows<'a> {
     args: &'a Segment,
     batches: u64,
     records: u64,
+    /// Batches that do not say how many records they have.
+    uncounted: u64,
     damaged: u64,
     notes: Vec<String>,
     more_notes: u64,
@@ -79,7 +81,16 @@ impl<'a> Rows<'a> {
         let out = output::stdout(Pace::AllThere);
         let form = args.presentation.form(Pace::AllThere);
         let report = SegmentWriter::new(out, segment_file(args), args.records, &form);
-        Self { report, args, batches: 0, records: 0, damaged: 0, notes: Vec::new(), more_notes: 0 }
+        Self {
+            report,
+            args,
+            batches: 0,
+            records: 0,
+            uncounted: 0,
+            damaged: 0,
+            notes: Vec::new(),
+            more_notes: 0,
+        }
     }
 
     fn piece(&mut self, piece: &mut Piece) -> anyhow::Result<()> {
@@ -96,6 +107,7 @@ impl<'a> Rows<'a> {
             written = *after;
             self.batches += 1;
             self.records += u64::from(batch.records.unwrap_or(0));
+            self.uncounted += u64::from(batch.records.is_none());
             self.damaged += u64::from(!batch.crc_ok);
             self.report.batch(batch)?;
         }
@@ -109,7 +121,7 @@ impl<'a> Rows<'a> {
 
     fn finish(mut self) -> anyhow::Result<()> {
         self.report.finish().context(output::CANNOT_WRITE)?;
-        tracing::info!("{} with {}", batches(self.batches), format_count_of(self.records, "record"));
+        tracing::info!("{}", contents(self.batches, self.records, self.uncounted));
         if self.damaged > 0 {
             tracing::info!("{} with a wrong CRC", batches(self.damaged));
         }
@@ -128,6 +140,18 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// What there is in it, so many batches of which do not say how many records they have.
+fn contents(all: u64, records: u64, uncounted: u64) -> String {
+    let records = format_count_of(records, "record");
+    match uncounted {
+        0 => format!("{} with {records}", batches(all)),
+        _ => {
+            let uncounted = batches(uncounted);
+            format!("{} with {records} and those of {uncounted} without a count", batches(all))
+        }
+    }
+}
+
 fn batches(count: u64) -> String {
     format!("{} batch{}", format_count(count), if count == 1 { "" } else { "es" })
 }
@@ -141,4 +165,16 @@ fn segment_file(args: &Segment) -> SegmentFile {
     let file = names.join("/");
     let (_, topic_partition) = broker::path::classify(&file);
     SegmentFile { file: file.into(), topic_partition }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::contents;
+
+    #[test]
+    fn records_that_nobody_counted_are_not_none() {
+        assert_eq!(contents(3, 12, 0), "3 batches with 12 records");
+        let some = contents(3, 12, 2);
+        assert_eq!(some, "3 batches with 12 records and those of 2 batches without a count");
+    }
 }

@@ -57,7 +57,7 @@ fn options(args: &Stacks, pid: u32) -> ProfileOptions {
         Some(Inside::Call(_, calls)) => calls.iter().filter_map(|name| call_number(name)).collect(),
         _ => Vec::new(),
     };
-    let min = Duration::from_nanos(u64::try_from(args.min.0).unwrap_or(0));
+    let min = Duration::from_nanos(args.min.as_length_ns());
     let shows = |state| states(args).contains(&state);
     ProfileOptions {
         pid,
