@@ -12,7 +12,7 @@
 
 use std::fs;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -168,11 +168,13 @@ pub(crate) fn take_down(site: &Path) -> Vec<String> {
     }
     unmount_beneath(site, |_| true);
     end(site, Which::All);
-    left.extend(
-        mounts_beneath(site)
-            .iter()
-            .map(|mount| format!("mount of {} on {}", mount.source, mount.target.display())),
-    );
+    match mounts_beneath(site) {
+        Ok(mounts) => {
+            let each = mounts.iter();
+            left.extend(each.map(|mount| format!("mount of {} on {}", mount.source, mount.target.display())));
+        }
+        Err(error) => left.push(format!("mounts, if there are any: {error}")),
+    }
     left.extend(volume::loops_beneath(site).iter().map(|device| format!("loop device {}", device.display())));
     left.extend(processes(site, Which::All).iter().map(|pid| format!("process {pid}")));
     left.extend(host::remove_cgroups(site).iter().map(|group| format!("cgroup {}", group.display())));
@@ -199,7 +201,9 @@ pub(crate) fn unmount(target: &Path) -> Result<()> {
 }
 
 fn unmount_beneath(site: &Path, wanted: impl Fn(&str) -> bool) {
-    for mount in mounts_beneath(site).into_iter().rev().filter(|mount| wanted(&mount.kind)) {
+    // Where they cannot be read, the directory is left.
+    let mounts = mounts_beneath(site).unwrap_or_default();
+    for mount in mounts.iter().rev().filter(|mount| wanted(&mount.kind)) {
         let _ = unmount(&mount.target);
     }
 }
@@ -213,9 +217,9 @@ struct Mount {
 }
 
 /// The mounts on `site` or beneath it, in the order they were made.
-fn mounts_beneath(site: &Path) -> Vec<Mount> {
-    let table = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    parse_mounts(&table).filter(|mount| mount.target.starts_with(site)).collect()
+fn mounts_beneath(site: &Path) -> io::Result<Vec<Mount>> {
+    let table = fs::read_to_string("/proc/mounts")?;
+    Ok(parse_mounts(&table).filter(|mount| mount.target.starts_with(site)).collect())
 }
 
 fn parse_mounts(table: &str) -> impl Iterator<Item = Mount> + '_ {

@@ -320,7 +320,7 @@ fn collect_log(_: PrintLevel, line: String) {
 
 /// What libbpf said since its log was caught.
 pub(crate) fn take_log() -> String {
-    LOG.lock().map(|mut log| std::mem::take(&mut *log)).unwrap_or_default()
+    std::mem::take(&mut *LOG.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// The error for an object that was not loaded: about one program where libbpf names one, in words only.
@@ -346,10 +346,8 @@ fn reason(log: &str, program: &str) -> String {
     let verifier = lines.nth(1).map(str::trim).filter(|line| !line.is_empty());
     let libbpf =
         || log.lines().find_map(|line| line.split_once(&format!("prog '{program}': "))).map(|it| it.1);
-    let mut why = verifier.or_else(libbpf).unwrap_or("it does not say why").to_owned();
-    let end = (0..=MAX_REASON_BYTES.min(why.len())).rev().find(|&at| why.is_char_boundary(at)).unwrap_or(0);
-    why.truncate(end);
-    why
+    let why = verifier.or_else(libbpf).unwrap_or("it does not say why");
+    model::beginning(why, MAX_REASON_BYTES).to_owned()
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ impl UserCode {
                 }
                 let functions = self.files.get(&path).and_then(Option::as_ref);
                 let name = functions.and_then(|functions| functions.name_at(offset));
-                let file = path.rsplit('/').next().unwrap_or_default();
+                let file = path.rsplit_once('/').map_or(&*path, |(_, name)| name);
                 Some(name.map_or_else(|| format!("[{}]", as_frame(file)), |name| as_frame(&name)).into())
             }
         }

@@ -74,7 +74,7 @@ fn block_size(device: &Path) -> Result<u64> {
 fn parse_blocks(said: &str, block_bytes: u64) -> Vec<Extent> {
     let after = |header: &str| said.split_once(header).map(|(_, rest)| rest);
     let Some(lists) = after("EXTENTS:").or_else(|| after("BLOCKS:\n")) else { return Vec::new() };
-    let lists = lists.split("\nTOTAL:").next().unwrap_or_default();
+    let lists = lists.split_once("\nTOTAL:").map_or(lists, |(lists, _)| lists);
     let entries = lists.split([',', '\n', ' ']).filter_map(|entry| parse_entry(entry.trim(), block_bytes));
     join(entries)
 }

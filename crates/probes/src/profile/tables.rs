@@ -119,8 +119,8 @@ pub(super) fn stack(stacks: &Map<'_>, id: u64) -> Half {
 /// A count of frames, then the frames.
 fn frames_of(bytes: &[u8]) -> Half {
     let mut words = bytes.chunks_exact(8).filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes));
-    let count = words.next().and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
-    Half::Frames(words.take(count).collect())
+    let Some(count) = words.next() else { return Half::Lost };
+    Half::Frames(words.take(count as usize).collect())
 }
 
 /// A thread's name.

@@ -6,6 +6,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use model::beginning;
+
 /// A large broker's list is some 5 MiB.
 const MAX_BYTES: u64 = 64 << 20;
 const MAX_ENTRIES: usize = 1 << 20;
@@ -61,7 +63,7 @@ impl PerfMap {
         let mut number = || parse_hex(words.next()?);
         let (Some(start), Some(size)) = (number(), number()) else { return };
         let name = String::from_utf8_lossy(words.next().unwrap_or_default());
-        let name = short_name(cut(name.trim()));
+        let name = short_name(beginning(name.trim(), MAX_NAME_BYTES));
         let (Some(end), Ok(name_at)) = (start.checked_add(size), u32::try_from(self.names.len())) else {
             return;
         };
@@ -84,11 +86,6 @@ impl PerfMap {
 fn parse_hex(word: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(word).ok()?;
     u64::from_str_radix(digits.strip_prefix("0x").unwrap_or(digits), 16).ok()
-}
-
-fn cut(name: &str) -> &str {
-    let end = (0..=name.len().min(MAX_NAME_BYTES)).rev().find(|&at| name.is_char_boundary(at));
-    name.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
 /// `int java.lang.String.hashCode()` is shown as `java.lang.String.hashCode`: a flame graph has no room for
