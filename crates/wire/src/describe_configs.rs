@@ -9,6 +9,7 @@
 //!                      synonyms => name STRING, value NULLABLE_STRING, source INT8
 //! ```
 
+use crate::frame_writer::FrameWriter;
 use crate::reader::Reader;
 use crate::{ApiKey, Error, ErrorKind};
 
@@ -21,29 +22,14 @@ const NULL: i32 = -1;
 
 /// A whole frame, its length included, that asks a broker for all its settings.
 pub fn broker_request(node_id: i32, correlation_id: i32, client_id: &str) -> Vec<u8> {
-    let mut frame = vec![0; 4];
-    frame.extend(ApiKey::DESCRIBE_CONFIGS.0.to_be_bytes());
-    frame.extend(VERSION.to_be_bytes());
-    frame.extend(correlation_id.to_be_bytes());
-    put_string(&mut frame, client_id);
-    frame.extend(1_i32.to_be_bytes());
-    frame.push(BROKER.to_be_bytes()[0]);
-    put_string(&mut frame, &node_id.to_string());
-    frame.extend(NULL.to_be_bytes());
+    let mut frame = FrameWriter::new(ApiKey::DESCRIBE_CONFIGS, VERSION, correlation_id, client_id);
+    frame.i32(1);
+    frame.i8(BROKER);
+    frame.string(&node_id.to_string());
+    frame.i32(NULL);
     // No synonyms: the value in force is enough.
-    frame.push(0);
-    // Both strings have at most 32,767 bytes.
-    let length = (frame.len() - 4) as u32;
-    frame.splice(..4, length.to_be_bytes());
-    frame
-}
-
-/// A STRING; what is longer than one may be is cut.
-fn put_string(frame: &mut Vec<u8>, text: &str) {
-    let end = (0..=text.len().min(i16::MAX as usize)).rev().find(|&at| text.is_char_boundary(at));
-    let text = text.get(..end.unwrap_or(0)).unwrap_or_default();
-    frame.extend((text.len() as i16).to_be_bytes());
-    frame.extend(text.as_bytes());
+    frame.i8(0);
+    frame.finish()
 }
 
 /// An answer about one resource.

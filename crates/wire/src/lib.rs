@@ -7,7 +7,8 @@
 //!
 //! Two ways in: [`stream`] decodes one direction of a connection as its bytes come, without holding record
 //! payloads; [`ApiKey::read_request`], [`ApiKey::read_response`], [`batch`] and [`record`] look at whole bodies. Which fields
-//! each version has is declared once, in `api/table.rs`. What brokerscope itself asks a broker is in [`describe_configs`].
+//! each version has is declared once, in `api/table.rs`. What brokerscope itself asks a broker is in [`describe_configs`],
+//! and how it authenticates itself in [`sasl`].
 //!
 //! Fuzzed by: batch, fetch, frame, produce, settings.
 
@@ -16,9 +17,11 @@ pub mod batch;
 pub mod compression;
 pub mod describe_configs;
 pub mod error;
+mod frame_writer;
 pub mod header;
 pub mod reader;
 pub mod record;
+pub mod sasl;
 pub mod stream;
 
 pub use api::ApiKey;
