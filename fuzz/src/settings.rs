@@ -1,12 +1,13 @@
 //! A broker's settings: its file, its command line, and what it answers when it is asked for those in force.
 //!
-//! Input: a byte that chooses, 0 the file, 1 the answer, others the command line of a process; then that.
+//! Input: a byte that chooses, 0 the file, 1 the answer, 3 the answers to a client that authenticates itself, others the command line
+//! of a process; then that.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use broker::{Broker, Processes, properties};
-use watch::admin;
+use watch::admin::{self, fuzzing};
 use wire::describe_configs::DescribeConfigsResponse;
 
 use crate::{Target, files};
@@ -21,6 +22,7 @@ fn check(data: &[u8]) {
     match data.split_first() {
         Some((0, file)) => check_file(file),
         Some((1, answer)) => check_answer(answer),
+        Some((3, answers)) => check_authentication(answers),
         Some((_, command_line)) => check_command_line(command_line),
         None => {}
     }
@@ -73,6 +75,26 @@ fn check_answer(body: &[u8]) {
     assert!(bytes <= body.len(), "{count} settings of {bytes} bytes");
     for end in [0, body.len() / 2, body.len() - 1] {
         assert!(DescribeConfigsResponse::parse(&body[..end]).is_err(), "the first {end} bytes");
+    }
+}
+
+/// Who does not know the password authenticates nobody by SCRAM, and what is said is one line without it. A byte that chooses the
+/// mechanism, then the answers, each after its length.
+fn check_authentication(bytes: &[u8]) {
+    let Some((mechanism, mut rest)) = bytes.split_first() else { return };
+    let mut answers = Vec::new();
+    while let Some((length, after)) = rest.split_first_chunk::<2>() {
+        let (answer, after) = after.split_at(usize::from(u16::from_be_bytes(*length)).min(after.len()));
+        answers.push(answer);
+        rest = after;
+    }
+    let is_scram = mechanism % 2 == 0;
+    match fuzzing::authenticate(is_scram, &answers) {
+        Ok(()) => assert!(!is_scram, "{answers:?}"),
+        Err(error) => {
+            let said = error.to_string();
+            assert!(!said.contains(char::is_control) && !said.contains(fuzzing::PASSWORD), "{said:?}");
+        }
     }
 }
 

@@ -12,6 +12,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, ValueEnum};
 use model::Nanos;
 use report::{Style, Zone};
+#[cfg(feature = "live")]
+use watch::admin::ClientProperties;
 
 use crate::output::{self, Pace};
 use crate::quantity;
@@ -179,6 +181,32 @@ impl Target {
             memory: watch::Memory::default(),
             wait: std::time::Duration::from_millis(50),
         }
+    }
+}
+
+/// How the broker is asked for its settings in force.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct Client {
+    /// Ask the broker for its settings in force as this file says, in Kafka's format (live): for brokers whose listeners
+    /// need TLS or a password. Without it, a plaintext listener is asked.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_properties: Option<PathBuf>,
+}
+
+#[cfg(feature = "live")]
+impl Client {
+    /// What the file says, before anything is watched; says what the user should know of it.
+    ///
+    /// # Errors
+    /// What cannot be read, or is not supported.
+    pub(crate) fn read(&self) -> anyhow::Result<ClientProperties> {
+        let Some(file) = &self.client_properties else { return Ok(ClientProperties::default()) };
+        let client = ClientProperties::read(file)?;
+        for warning in client.warnings() {
+            tracing::warn!("{warning}");
+        }
+        Ok(client)
     }
 }
 

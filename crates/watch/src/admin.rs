@@ -1,22 +1,36 @@
-//! What a running broker says its settings are: one `DescribeConfigs` request to its plaintext listener. Reads only, and is bounded in
-//! time and bytes. Speaks neither TLS nor SASL, and changes nothing. Fuzzed by: settings.
+//! What a running broker says its settings are: one `DescribeConfigs` request to its listener, which is a plaintext one unless client
+//! properties say how to speak with another. Reads only, is bounded in time and bytes, and changes nothing. Fuzzed by: settings.
+
+mod client_properties;
+mod connection;
+mod jaas;
+mod listener;
+mod pem;
+mod sasl;
+mod scram;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::io;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use broker::{Broker, Listener};
 use wire::describe_configs::{DescribeConfigsResponse, Source, broker_request};
 
+use crate::privileges::drop_all_capabilities;
+use connection::{Connection, Tls};
+use sasl::Session;
+
+pub use client_properties::{ClientProperties, PropertiesError, SecurityProtocol};
+#[doc(hidden)]
+pub use sasl::fuzzing;
+
 /// For all of it: a broker that does not answer keeps nobody waiting for longer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// What the thread that asks may take longer than that before it is given up.
 const GRACE: Duration = Duration::from_millis(200);
-/// Some 400 settings take 40 KiB.
-const MAX_BYTES: usize = 4 << 20;
 /// Settings that are taken.
 const MAX_SETTINGS: usize = 10_000;
 const CORRELATION_ID: i32 = 1;
@@ -50,9 +64,13 @@ pub enum Error {
     /// Its configuration does not tell its number.
     #[error("its node.id is not known")]
     NoNodeId,
-    /// Nothing speaks without TLS or SASL.
-    #[error("it has no plaintext listener for clients ({listeners}), and TLS and SASL are not supported")]
-    NoPlaintext {
+    /// No listener speaks as the client does.
+    #[error(
+        "it has no {protocol} listener for clients ({listeners}): name another security.protocol with --client-properties FILE"
+    )]
+    NoListener {
+        /// As the client speaks.
+        protocol: &'static str,
         /// Those that it has.
         listeners: String,
     },
@@ -86,6 +104,52 @@ pub enum Error {
         /// The operating system's reason.
         source: io::Error,
     },
+    /// It is not who it should be.
+    #[error("{listener}: its certificate is not trusted: {why}")]
+    Certificate {
+        /// Who was asked.
+        listener: String,
+        /// What is wrong with the certificate.
+        why: String,
+    },
+    /// It ended TLS, mostly because it wants a certificate of the client.
+    #[error(
+        "{listener} ended TLS ({alert}): does it require a client's certificate (ssl.keystore in --client-properties)?"
+    )]
+    Alert {
+        /// Who was asked.
+        listener: String,
+        /// Its alert.
+        alert: String,
+    },
+    /// What came is no TLS.
+    #[error("{listener}: TLS: {why}")]
+    Tls {
+        /// Who was asked.
+        listener: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// It does not authenticate clients so.
+    #[error("{listener} has no SASL mechanism {mechanism}, but {others}")]
+    Mechanism {
+        /// Who was asked.
+        listener: String,
+        /// The client's mechanism.
+        mechanism: &'static str,
+        /// Those that it has.
+        others: String,
+    },
+    /// It does not believe the client.
+    #[error("{listener} refused the user name or password of --client-properties ({mechanism}: {message})")]
+    Credentials {
+        /// Who was asked.
+        listener: String,
+        /// The client's mechanism.
+        mechanism: &'static str,
+        /// What it said.
+        message: String,
+    },
     /// What came is no answer.
     #[error("{listener}: invalid response: {why}")]
     Answer {
@@ -106,20 +170,21 @@ pub enum Error {
     },
 }
 
-/// Asks a broker of this machine.
+/// Asks a broker of this machine, as these properties say. The thread that asks has no capability.
 ///
 /// # Errors
 /// See [`Error`]; each is one line.
-pub fn settings(broker: &Broker) -> Result<EffectiveConfig, Error> {
-    let node_id = broker.node_id.ok_or(Error::NoNodeId)?;
-    let listener = plaintext(broker)?.clone();
+pub fn settings(broker: &Broker, client: &ClientProperties) -> Result<EffectiveConfig, Error> {
+    let question = Question::of(broker, client)?;
     is_same_network(broker.pid)?;
-    let shown = listener.to_string();
+    let shown = question.listener.to_string();
     // A name that is looked up may take longer than anybody waits: then the thread is left behind.
     let (tell, told) = mpsc::sync_channel(1);
     let asking = move || {
+        // Where it may not give them away, it goes on with those that it has.
+        let _ = drop_all_capabilities();
         // Nobody waits any more: then there is nobody to tell.
-        let _ = tell.send(ask(&listener, node_id));
+        let _ = tell.send(question.ask());
     };
     std::thread::Builder::new()
         .name("ask-settings".to_owned())
@@ -128,18 +193,35 @@ pub fn settings(broker: &Broker) -> Result<EffectiveConfig, Error> {
     told.recv_timeout(TIMEOUT + GRACE).map_err(|_| Error::Silent { listener: shown })?
 }
 
-/// The listener for clients that speaks plaintext, by what its name is mapped to (`listener.security.protocol.map`).
-fn plaintext(broker: &Broker) -> Result<&Listener, Error> {
-    let map = broker.properties.get("listener.security.protocol.map").map_or("", String::as_str);
-    let mapped = |name: &str| {
-        let mut pairs = map.split(',').filter_map(|pair| pair.trim().split_once(':'));
-        let found = pairs.find(|(of, _)| of.trim().eq_ignore_ascii_case(name));
-        found.map_or(name, |(_, to)| to.trim()).eq_ignore_ascii_case("PLAINTEXT")
-    };
-    let clients = || broker.listeners.iter().filter(|listener| !listener.controller && listener.port != 0);
-    clients().find(|listener| mapped(&listener.name)).ok_or_else(|| Error::NoPlaintext {
-        listeners: clients().map(ToString::to_string).collect::<Vec<_>>().join(" "),
-    })
+/// Which listener is asked, about which broker, and how.
+struct Question {
+    node_id: i32,
+    listener: Listener,
+    server_name: String,
+    client: ClientProperties,
+}
+
+impl Question {
+    fn of(broker: &Broker, client: &ClientProperties) -> Result<Self, Error> {
+        let node_id = broker.node_id.ok_or(Error::NoNodeId)?;
+        let listener = listener::choose(broker, client)?.clone();
+        let server_name = listener::server_name(broker, &listener, client);
+        Ok(Self { node_id, listener, server_name, client: client.clone() })
+    }
+
+    fn ask(self) -> Result<EffectiveConfig, Error> {
+        let shown = self.listener.to_string();
+        let tls = self.client.tls.map(|config| Tls { config, server_name: self.server_name });
+        let mut connection = Connection::open(&self.listener, tls, Instant::now() + TIMEOUT)?;
+        if let Some(credentials) = &self.client.credentials {
+            let exchange = &mut |frame: &[u8]| connection.exchange(frame);
+            let nonce =
+                scram::nonce().map_err(|source| Error::Connection { listener: shown.clone(), source })?;
+            Session { listener: &shown, credentials, nonce: &nonce, exchange }.authenticate()?;
+        }
+        let answer = connection.exchange(&broker_request(self.node_id, CORRELATION_ID, CLIENT_ID))?;
+        understand(&shown, &answer)
+    }
 }
 
 fn is_same_network(pid: u32) -> Result<(), Error> {
@@ -151,34 +233,25 @@ fn is_same_network(pid: u32) -> Result<(), Error> {
     }
 }
 
-fn ask(listener: &Listener, node_id: i32) -> Result<EffectiveConfig, Error> {
-    let shown = listener.to_string();
-    let broken = |source: io::Error| match source.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Silent { listener: shown.clone() },
-        _ => Error::Connection { listener: shown.clone(), source },
-    };
-    let end = Instant::now() + TIMEOUT;
-    let mut stream = connect(listener, end).map_err(broken)?;
-    let body =
-        exchange(&mut stream, &broker_request(node_id, CORRELATION_ID, CLIENT_ID), end).map_err(broken)?;
-    understand(&shown, &body)
-}
-
 /// What an answer says, without its length.
 #[doc(hidden)]
 pub fn understand(listener: &str, answer: &[u8]) -> Result<EffectiveConfig, Error> {
     let wrong = |why: String| Error::Answer { listener: listener.to_owned(), why };
-    let (correlation_id, body) =
-        answer.split_first_chunk::<4>().ok_or_else(|| wrong("it is too short".to_owned()))?;
-    if i32::from_be_bytes(*correlation_id) != CORRELATION_ID {
-        return Err(wrong("its correlation id is of another request".to_owned()));
-    }
+    let body = body(listener, answer, CORRELATION_ID)?;
     let response = DescribeConfigsResponse::parse(body).map_err(|error| wrong(error.to_string()))?;
     if response.error_code != 0 {
         let message = shortened(response.error_message.unwrap_or("no reason given"));
         return Err(Error::Refused { listener: listener.to_owned(), code: response.error_code, message });
     }
     Ok(taken(&response))
+}
+
+/// An answer without its header, which says to which request it is.
+fn body<'a>(listener: &str, answer: &'a [u8], correlation_id: i32) -> Result<&'a [u8], Error> {
+    let wrong = |why: &str| Error::Answer { listener: listener.to_owned(), why: why.to_owned() };
+    let (answered, body) = answer.split_first_chunk::<4>().ok_or_else(|| wrong("it is too short"))?;
+    let is_its = i32::from_be_bytes(*answered) == correlation_id;
+    if is_its { Ok(body) } else { Err(wrong("its correlation id is of another request")) }
 }
 
 fn taken(response: &DescribeConfigsResponse<'_>) -> EffectiveConfig {
@@ -195,69 +268,6 @@ fn taken(response: &DescribeConfigsResponse<'_>) -> EffectiveConfig {
     answered
 }
 
-/// Where it listens on all interfaces, the loopback is one of them.
-fn connect(listener: &Listener, end: Instant) -> io::Result<TcpStream> {
-    let host = listener.host.as_str();
-    let addresses: Vec<SocketAddr> = match host.parse::<IpAddr>() {
-        _ if host.is_empty() => loopbacks(listener.port),
-        Ok(address) if address.is_unspecified() => loopbacks(listener.port),
-        Ok(address) => vec![SocketAddr::new(address, listener.port)],
-        Err(_) => (host, listener.port).to_socket_addrs()?.collect(),
-    };
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, left(end)?) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-fn loopbacks(port: u16) -> Vec<SocketAddr> {
-    vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))]
-}
-
-/// Sends a frame and reads the one that comes back, without its length.
-fn exchange(stream: &mut TcpStream, frame: &[u8], end: Instant) -> io::Result<Vec<u8>> {
-    stream.set_write_timeout(Some(left(end)?))?;
-    stream.write_all(frame)?;
-    let mut length = [0; 4];
-    read(stream, &mut length, end)?;
-    let length = u32::from_be_bytes(length) as usize;
-    if length > MAX_BYTES {
-        return Err(io::Error::other(format!("its response of {length} bytes is too large")));
-    }
-    // As it comes, not as it was announced.
-    let mut body = Vec::new();
-    let mut piece = [0; 16 << 10];
-    while body.len() < length {
-        let wanted = piece.len().min(length - body.len());
-        let Some(room) = piece.get_mut(..wanted) else { break };
-        read(stream, room, end)?;
-        body.extend_from_slice(room);
-    }
-    Ok(body)
-}
-
-/// Fills it, in the time that is left.
-fn read(stream: &mut TcpStream, room: &mut [u8], end: Instant) -> io::Result<()> {
-    let mut filled = 0;
-    while let Some(rest) = room.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        stream.set_read_timeout(Some(left(end)?))?;
-        match stream.read(rest)? {
-            0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")),
-            some => filled += some,
-        }
-    }
-    Ok(())
-}
-
-fn left(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
-}
-
 fn shortened(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
@@ -271,7 +281,11 @@ mod tests {
 
     use broker::{Broker, Listener};
 
-    use super::{Error, settings};
+    use super::{ClientProperties, Error};
+
+    fn settings(broker: &Broker) -> Result<super::EffectiveConfig, Error> {
+        super::settings(broker, &ClientProperties::default())
+    }
 
     /// A broker that answers one request with these bytes, or closes the connection where there are none.
     fn answering(bytes: Vec<u8>) -> (Broker, JoinHandle<Vec<u8>>) {
@@ -367,13 +381,13 @@ mod tests {
     fn only_a_plaintext_listener_is_asked() {
         let secure = settings(&broker("SASL_SSL", 9)).unwrap_err();
         assert!(
-            matches!(&secure, Error::NoPlaintext { listeners } if listeners == "SASL_SSL://:9"),
+            matches!(&secure, Error::NoListener { protocol: "PLAINTEXT", listeners } if listeners == "SASL_SSL://:9"),
             "{secure}"
         );
         let mut mapped = broker("INTERNAL", 9);
         let map = "CLIENTS:SASL_PLAINTEXT, INTERNAL:PLAINTEXT".to_owned();
         mapped.properties.insert("listener.security.protocol.map".to_owned(), map);
-        assert_eq!(super::plaintext(&mapped).unwrap().name, "INTERNAL");
+        assert_eq!(super::listener::choose(&mapped, &ClientProperties::default()).unwrap().name, "INTERNAL");
         assert!(matches!(settings(&Broker { node_id: None, ..mapped }), Err(Error::NoNodeId)));
     }
 }

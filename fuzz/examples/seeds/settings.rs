@@ -1,4 +1,5 @@
-//! Files of properties, an answer to `DescribeConfigs`, a refusal of one, and a command line. Does not read them.
+//! Files of properties, an answer to `DescribeConfigs`, a refusal of one, a command line, and answers to a client that authenticates
+//! itself. Does not read them.
 
 const FILES: [&str; 4] = [
     "# a broker\nnode.id=1\nprocess.roles = broker,controller\nlog.dirs:/var/a,\\\n    /var/b\nlisteners PLAINTEXT://:9092\n",
@@ -17,7 +18,28 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let files = FILES.iter().map(|file| [&[0], file.as_bytes()].concat());
     files
         .chain([[&[1], &answer()[..]].concat(), [&[1], REFUSAL].concat(), [&[2], COMMAND_LINE].concat()])
+        .chain(authentications())
         .collect()
+}
+
+/// By SCRAM up to a signature that is wrong and to an error, by PLAIN, and of a broker that has other mechanisms.
+fn authentications() -> [Vec<u8>; 4] {
+    let text = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
+    let mechanisms = |code: u8| [vec![0, code, 0, 0, 0, 1], text("PLAIN")].concat();
+    let token = |token: &str| [vec![0, 0, 0xff, 0xff, 0, 0], text(token)].concat();
+    let refusal = [vec![0, 58], text("no"), vec![0; 4]].concat();
+    let answers = |mechanism: u8, answers: &[Vec<u8>]| {
+        let each =
+            answers.iter().flat_map(|answer| [&(answer.len() as u16).to_be_bytes()[..], answer].concat());
+        [3, mechanism].into_iter().chain(each).collect()
+    };
+    let first = token("r=ownx,s=AA==,i=4096");
+    [
+        answers(0, &[mechanisms(0), first.clone(), token("v=AAAA")]),
+        answers(0, &[mechanisms(0), first, token("e=invalid-proof")]),
+        answers(1, &[mechanisms(0), refusal]),
+        answers(0, &[mechanisms(33)]),
+    ]
 }
 
 /// Version 1: a static setting, a secret, a default with a synonym.

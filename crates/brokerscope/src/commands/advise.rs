@@ -20,7 +20,7 @@ use report::blocked::BlockedRow;
 use sandbox::Access;
 
 use super::{Run, locks};
-use crate::args::{DumpFiles, Duration, Flags, Format, Presentation, Slow, Target};
+use crate::args::{Client, DumpFiles, Duration, Flags, Format, Presentation, Slow, Target};
 use crate::failure::usage;
 use crate::file_access::FileAccess;
 use crate::output::{self, Pace};
@@ -36,6 +36,7 @@ const FILE_ONLY: &str =
 /// `advise`.
 #[derive(Debug, Args)]
 #[command(mut_arg("for", |flag| flag.conflicts_with("input")))]
+#[command(mut_arg("client_properties", |flag| flag.conflicts_with("input")))]
 #[command(after_help = "Each finding says what was seen, the setting with its old and new value, what
 it cost slow requests here, the risk, and the comparison that verifies it. A
 rule that lacks an input says so in one line. Nothing on the host is changed.
@@ -67,6 +68,8 @@ pub(crate) struct Advise {
     length: Duration,
     #[command(flatten)]
     slow: Slow,
+    #[command(flatten)]
+    client: Client,
     #[command(flatten)]
     dump: DumpFiles,
     #[command(flatten)]
@@ -144,7 +147,10 @@ impl Advise {
         if self.presentation.format != Format::Table {
             return usage("--explain is for people to read; --format json has each rule's source");
         }
-        let named = self.input.is_some() || self.length.duration.is_some() || self.target.pid.is_some();
+        let is_live = self.length.duration.is_some()
+            || self.target.pid.is_some()
+            || self.client.client_properties.is_some();
+        let named = self.input.is_some() || is_live;
         let findings = if named { Some(self.collect()?) } else { None };
         let evaluated = findings.as_ref().map(|findings| rule.evaluate(&findings.inputs));
         let look = self.presentation.look(Pace::AllThere);

@@ -15,7 +15,7 @@ use model::Nanos;
 use recording::WriterOptions;
 
 use super::Run;
-use crate::args::{Flags, Service};
+use crate::args::{Client, Flags, Service};
 use crate::quantity;
 use crate::watch_mode::WatchMode;
 
@@ -47,6 +47,8 @@ pub(crate) struct Record {
     /// -XX:+DTraceMonitorProbes.
     #[arg(long, help_heading = "JVM", value_name = "TIME", default_value = "100us", value_parser = quantity::time)]
     lock_waits: Nanos,
+    #[command(flatten)]
+    client: Client,
     #[command(flatten)]
     service: Service,
     #[command(flatten)]

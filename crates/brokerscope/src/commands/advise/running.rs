@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use broker::{Broker, Error, Processes};
 use model::{Known, Pid};
 use report::quantity::format_count_of;
+use watch::admin::ClientProperties;
 use watch::read_host_facts;
 
 use super::{Advise, Findings, NO_DUMPS, add};
@@ -29,6 +30,7 @@ const NOTHING_SEEN: WhyNot = WhyNot {
 
 /// Reads what can be read, and watches where that is asked for.
 pub(super) fn collect(args: &Advise) -> anyhow::Result<Findings> {
+    let client = args.client.read()?;
     let pid = pid(args)?;
     let broker = match Broker::of_pid(pid) {
         Err(error @ (Error::NoProcess { .. } | Error::NotABroker { .. })) => return Err(error.into()),
@@ -36,7 +38,7 @@ pub(super) fn collect(args: &Advise) -> anyhow::Result<Findings> {
     };
     let mut notes = Vec::new();
     let mut inputs = Inputs {
-        settings: broker.as_ref().map(|broker| in_force(broker, &mut notes)).map_err(why),
+        settings: broker.as_ref().map(|broker| in_force(broker, &client, &mut notes)).map_err(why),
         surroundings: read_host_facts(pid, &log_dirs(args, &broker)),
         dumps: Err(NO_DUMPS.into()),
         ..Inputs::unknown(NOT_WATCHED)
@@ -63,9 +65,9 @@ fn pid(args: &Advise) -> Result<Pid, Error> {
 }
 
 /// Its file's settings, updated by what the broker answers.
-fn in_force(broker: &Broker, notes: &mut Vec<String>) -> Settings {
+fn in_force(broker: &Broker, client: &ClientProperties, notes: &mut Vec<String>) -> Settings {
     let mut properties = broker.properties.clone();
-    match watch::admin::settings(broker) {
+    match watch::admin::settings(broker, client) {
         Ok(answered) => {
             let names =
                 answered.dynamic.keys().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");

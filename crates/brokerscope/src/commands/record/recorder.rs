@@ -32,11 +32,15 @@ const DEFAULT_SLOW: Nanos = Nanos::from_millis(100);
 
 /// Records until it is time to stop.
 pub(super) fn run(args: &Record) -> anyhow::Result<()> {
+    let client = args.client.read()?;
     let stop = Stop::after(args.service.length.duration)?;
     source::give_way();
     let broker = source::broker(args.service.scope.target.pid)?;
     // Before anything is watched: what is asked here is not recorded.
-    let asked = watch::admin::settings(&broker);
+    let asked = watch::admin::settings(&broker, &client);
+    if let (Some(_), Err(error)) = (&args.client.client_properties, &asked) {
+        tracing::warn!("the broker's settings in force are not known: {error}");
+    }
     let always_on = choose(args)?;
     let memory = Memory::within(args.service.memory.max_memory);
     let watch = source::start_watch(

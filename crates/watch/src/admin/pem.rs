@@ -1,0 +1,58 @@
+//! PEM, as Kafka's clients take it (`DefaultSslEngineFactory.PemParser`): sections in base64, whose lines may be joined to one as in
+//! a file of properties. Does not know what is in them. Not fuzzed: the user's own files.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// One section.
+pub(super) struct Section {
+    /// What it is: `CERTIFICATE`.
+    pub(super) label: String,
+    /// Its bytes.
+    pub(super) der: Vec<u8>,
+}
+
+/// All sections of a text, in order; what is around them is left out.
+///
+/// # Errors
+/// What is wrong with one, without what is in it.
+pub(super) fn sections(text: &str) -> Result<Vec<Section>, String> {
+    let mut sections = Vec::new();
+    let mut rest = text;
+    while let Some((_, begun)) = rest.split_once("-----BEGIN ") {
+        let (label, begun) = begun.split_once("-----").ok_or("a section of PEM does not begin right")?;
+        let end = format!("-----END {label}-----");
+        let (body, after) = begun.split_once(&end).ok_or("a section of PEM does not end")?;
+        let body: String = body.chars().filter(|c| !c.is_whitespace()).collect();
+        let der = STANDARD.decode(body).map_err(|_| "a section of PEM is not base64")?;
+        sections.push(Section { label: label.to_owned(), der });
+        rest = after;
+    }
+    Ok(sections)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sections;
+
+    #[test]
+    fn sections_are_found_on_one_line_and_on_many() {
+        let many = "Bag Attributes\n-----BEGIN A-----\nAAEC\r\nAw==\n-----END A-----\n-----BEGIN B C-----\n/w==\n-----END B C-----\n";
+        let one = many.replace(['\n', '\r'], "");
+        for text in [many, &one] {
+            let sections = sections(text).unwrap();
+            let found: Vec<_> = sections.iter().map(|s| (s.label.as_str(), s.der.as_slice())).collect();
+            assert_eq!(found, [("A", &[0, 1, 2, 3][..]), ("B C", &[255])]);
+        }
+        assert!(sections("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_damaged_is_not_shown() {
+        for text in ["-----BEGIN A", "-----BEGIN A-----\nAA==", "-----BEGIN A-----\nsecret!\n-----END A-----"]
+        {
+            let why = sections(text).err().unwrap();
+            assert!(why.contains("PEM") && !why.contains("secret"), "{why}");
+        }
+    }
+}
