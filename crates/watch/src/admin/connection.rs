@@ -37,7 +37,7 @@ impl Connection {
     pub(super) fn open(listener: &Listener, tls: Option<Tls>, end: Instant) -> Result<Self, Error> {
         let shown = listener.to_string();
         let stream = connect(listener, end).map_err(|source| broken(&shown, source))?;
-        let plain = Bounded { stream, end, left_bytes: MAX_BYTES };
+        let plain = Socket { stream, end, left_bytes: MAX_BYTES };
         let stream: Box<dyn Stream> = match tls {
             None => Box::new(plain),
             Some(Tls { config, server_name }) => {
@@ -122,14 +122,14 @@ fn loopbacks(port: u16) -> Vec<SocketAddr> {
     vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))]
 }
 
-/// A stream that ends at a point in time, and after so many bytes.
-struct Bounded {
+/// A socket that is read until a point in time, and so many bytes at most.
+struct Socket {
     stream: TcpStream,
     end: Instant,
     left_bytes: usize,
 }
 
-impl Read for Bounded {
+impl Read for Socket {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(Some(left(self.end)?))?;
         let count = self.stream.read(room)?;
@@ -139,7 +139,7 @@ impl Read for Bounded {
     }
 }
 
-impl Write for Bounded {
+impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(Some(left(self.end)?))?;
         self.stream.write(bytes)
