@@ -1,4 +1,4 @@
-//! A broker's log as text, packed or not, and a user's patterns; the same log as one of requests.
+//! A broker's log as text, packed or not, and a user's patterns; the same log as one of requests, and as rows of a watch.
 //!
 //! Input: a byte for the cuts, one that says how many bytes are patterns, those, then the log.
 
@@ -27,6 +27,7 @@ fn check(data: &[u8]) {
     assert!(whole.len() as u64 <= 2 * counts.lines);
     unpacked(log);
     requests(log);
+    rows(log, &pieces);
     for entry in whole {
         assert!(entry.length.is_none_or(|length| length >= Nanos::ZERO), "{entry:?}");
         assert!(entry.text.len() <= 1_000, "{} bytes of text", entry.text.len());
@@ -53,6 +54,18 @@ fn requests(log: &[u8]) {
     let lines = log.split(|byte| *byte == b'\n').count();
     assert!(log.starts_with(&[0x1f, 0x8b]) || read.is_ok(), "a text is read to its end");
     assert!(log.starts_with(&[0x1f, 0x8b]) || requests.len() + requests.left_out() as usize <= lines);
+}
+
+/// A line gives one row at most, however it comes, and that is what was written of it.
+fn rows(log: &[u8], pieces: &[&[u8]]) {
+    let whole = watch::fuzzing::log_rows(&[log]);
+    let lines = log.split(|byte| *byte == b'\n').count();
+    assert!(whole.len() <= lines);
+    assert_eq!(whole, watch::fuzzing::log_rows(pieces));
+    for request in whole {
+        assert!(request.end.is_none_or(|end| end >= request.arrival), "{request:?}");
+        assert!(request.memory_bytes() < 64 * log.len() + 4_096, "{} bytes", request.memory_bytes());
+    }
 }
 
 fn told(pieces: &[&[u8]], patterns: &Patterns) -> (Vec<LogEntry>, Counts) {

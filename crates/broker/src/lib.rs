@@ -20,5 +20,6 @@ pub mod topic_ids;
 pub use error::Error;
 pub use processes::Processes;
 pub use request_log::RequestLog;
+pub use request_log::rows::LogRow;
 pub use running::{Broker, Listener, find, pids};
 pub use segment::Segment;

@@ -176,6 +176,7 @@ impl Target {
             message_id: None,
             jvm: jvm.recording(),
             see_tls: jvm.see_tls,
+            request_log: None,
             min_lock_wait: Some(MIN_LOCK_WAIT),
             cpu_samples_hz: CPU_SAMPLES_HZ,
             memory: watch::Memory::default(),

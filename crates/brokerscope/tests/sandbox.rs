@@ -85,14 +85,21 @@ fn who_waits_for_the_first_byte_holds_nothing_any_more() {
 #[cfg(feature = "live")]
 #[test]
 fn who_parses_for_a_live_watch_holds_nothing_and_ends_with_it() {
+    for name in [watch::PARSE_PACKETS, watch::PARSE_REQUEST_LOG] {
+        holds_nothing_and_ends(name);
+    }
+}
+
+#[cfg(feature = "live")]
+fn holds_nothing_and_ends(name: &'static str) {
     let start = || {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut parser = brokerscope(&[watch::PARSE_PACKETS]);
+        let mut parser = brokerscope(&[name]);
         parser.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
         (ours, parser.spawn().unwrap())
     };
     let (_open, parser) = start();
-    assert_holds_nothing(parser, &[watch::PARSE_PACKETS]);
+    assert_holds_nothing(parser, &[name]);
 
     let (ours, parser) = start();
     drop(ours);

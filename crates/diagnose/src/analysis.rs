@@ -24,13 +24,14 @@ use crate::causes::{
 };
 use crate::coordinators::{awaited_until, is_of_controller};
 use crate::joins::{AppendJoin, JoinStats};
+use crate::logged::is_logged;
 use crate::stages::response::UnseenFollowers;
 use crate::stages::{Breakdown, waiting};
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::LockHold;
 use crate::window::Window;
 use crate::window::pools::ThreadPool;
-use crate::{joins, stages, why_not};
+use crate::{joins, logged, stages, why_not};
 
 /// What is known of one request.
 #[derive(Debug)]
@@ -210,16 +211,12 @@ fn causes_while_served(
 ) -> Vec<Arc<CauseCandidate>> {
     let free = TimeBudget::new(TimeSpan::new(course.served_from.max(since), course.end));
     let mut causes = StageCauses { window: course.window, course, awaited, free, findings: Vec::new() };
+    if is_logged(course.request) {
+        return causes.of_log();
+    }
     causes.stopped();
     causes.own_work();
-    causes.threads();
-    causes.receive();
-    causes.queue();
-    causes.remote();
-    causes.controller();
-    causes.respond();
-    causes.rest();
-    causes.blocked();
+    causes.while_served();
     let most = if course.coordinators_record().is_some() { Confidence::Strong } else { Confidence::Exact };
     let limit = |found: CauseCandidate| CauseCandidate { confidence: found.confidence.min(most), ..found };
     causes.findings.into_iter().map(|found| Arc::new(limit(found))).collect()
@@ -239,6 +236,39 @@ struct StageCauses<'w> {
 }
 
 impl StageCauses<'_> {
+    /// The same of a request of Kafka's request log: what its appends waited for has keys; of the rest only the time agrees, and that
+    /// only where it was seen when the request ended.
+    fn of_log(mut self) -> Vec<Arc<CauseCandidate>> {
+        let is_placed = logged::is_placed(self.window, self.course.request);
+        if is_placed {
+            self.stopped();
+        }
+        let by_time = self.findings.len();
+        self.own_work();
+        let own = by_time..self.findings.len();
+        if is_placed {
+            self.while_served();
+        }
+        let findings = self.findings.into_iter().enumerate();
+        let limited = findings.map(|(at, found)| {
+            let most = if own.contains(&at) { Confidence::Exact } else { Confidence::Strong };
+            CauseCandidate { confidence: found.confidence.min(most), ..found }
+        });
+        limited.map(Arc::new).collect()
+    }
+
+    /// Everything but what had stopped the whole process and what its own handler did.
+    fn while_served(&mut self) {
+        self.threads();
+        self.receive();
+        self.queue();
+        self.remote();
+        self.controller();
+        self.respond();
+        self.rest();
+        self.blocked();
+    }
+
     /// Times in which the whole process or the machine was stopped: what its threads were at then does not matter. Nor does it
     /// where their CPU was taken from them.
     fn stopped(&mut self) {

@@ -19,6 +19,7 @@ use model::{FileOp, METADATA_TOPIC, Nanos, Request, TopicPartition};
 
 use crate::joins::AppendJoin;
 use crate::locks::holders::is_handed_over;
+use crate::logged::is_logged;
 use crate::stages;
 use crate::stages::Breakdown;
 use crate::time::TimeSpan;
@@ -87,7 +88,8 @@ pub(crate) fn is_of_controller(api_key: i16) -> bool {
 
 /// The append of the record of a request to a coordinator, if it is one.
 pub(crate) fn join(window: &Window, request: &Request) -> Option<AppendJoin> {
-    let record = Record::of(request).filter(|_| !request.failed())?;
+    // When a request of the log was in the broker is not known well enough for the order of things.
+    let record = Record::of(request).filter(|_| !request.failed() && !is_logged(request))?;
     let span = stages::served(window, request)?;
     let op = match record.partition(window) {
         Some(partition) => {

@@ -16,7 +16,7 @@ use crate::engine::due_queue::DueQueue;
 use crate::joins::JoinStats;
 use crate::summary::{RequestStages, Summary, Totals};
 use crate::window::{self, Window};
-use crate::{analysis, joins, stages};
+use crate::{analysis, joins, logged, stages};
 
 /// Old events are swept out this often, in recorded time.
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
@@ -238,6 +238,7 @@ impl Engine {
         let joins = &mut JoinStats::default();
         let counts = if self.config.file_ops_observed { &mut self.totals.joins } else { joins };
         let appends = joins::joins(&self.window, request, counts);
+        let request = &logged::placed(&self.window, request);
         if let Some(course) = stages::stages_of(&self.window, request, &appends) {
             self.staged.push(RequestStages { request: Arc::clone(request), stages: course.stages });
         }
@@ -245,6 +246,7 @@ impl Engine {
 
     fn judge(&mut self, request: &Arc<Request>) {
         let appends = joins::joins(&self.window, request, &mut self.totals.joins);
+        let request = &logged::placed(&self.window, request);
         let judgement = analysis::judge(&self.window, &mut self.alone, request, &appends);
         #[cfg(test)]
         assert!(judgement.explained() <= request.latency().unwrap_or_default(), "{request:?}: {judgement:?}");

@@ -9,6 +9,7 @@ use model::api_key::PRODUCE;
 use model::{FileOp, Nanos, Partition, Request};
 
 use crate::coordinators;
+use crate::logged::MAX_LATE;
 use crate::time::TimeSpan;
 use crate::window::appends::{Append, Appends};
 use crate::window::{CLOCK_SLACK, Window};
@@ -123,6 +124,7 @@ pub(crate) fn find<'a, T: Append>(
     by_crc(appends, sought, fits)
         .map(|append| (append, JoinKey::BatchCrc))
         .or_else(|| by_base_offset(appends, sought, fits).map(|append| (append, JoinKey::BaseOffset)))
+        .or_else(|| by_base_offset_of_log(appends, sought, is_of).map(|append| (append, JoinKey::BaseOffset)))
 }
 
 fn by_crc<'a, T: Append>(
@@ -157,6 +159,21 @@ fn by_base_offset<'a, T: Append>(
     fits: impl Fn(&&'a T) -> bool,
 ) -> Option<&'a T> {
     appends.by_base_offset(known_base_offset(sought)?).find(fits)
+}
+
+/// The same of a request of which no batch is known, as of Kafka's request log, which may say late when it was: the only append with
+/// that offset.
+fn by_base_offset_of_log<'a, T: Append>(
+    appends: &'a Appends<T>,
+    sought: &JoinQuery,
+    is_of: impl Fn(&T) -> bool,
+) -> Option<&'a T> {
+    let offset = known_base_offset(sought).filter(|_| sought.batch.is_none())?;
+    let earliest = JoinQuery { arrival: sought.arrival - MAX_LATE, ..*sought };
+    let is_near = |append: &&T| is_of(append) && within(*append, &earliest);
+    let mut near = appends.by_base_offset(offset).filter(is_near);
+    let only = near.next()?;
+    near.next().is_none().then_some(only)
 }
 
 fn known_base_offset(sought: &JoinQuery) -> Option<i64> {

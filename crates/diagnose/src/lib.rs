@@ -8,7 +8,7 @@
 //! - `window` keeps the recent past, bounded in time and number; `kernel_stack` reads stacks.
 //! - `waits` says what a thread waited for in an operation, `joins` finds the append of a produce request's partition,
 //!   `locks` says who held a lock.
-//! - `stages` divides a request's latency into stages.
+//! - `logged` says when requests of Kafka's request log really were, `stages` divides a request's latency into stages.
 //! - [`causes`] holds the table of causes, and one file a concept with their finders.
 //! - `analysis` puts a request's stages and causes together; [`Engine`] decides each request once everything that could
 //!   explain it has had time to arrive, and [`Summary`] adds up.
@@ -30,6 +30,7 @@ mod kernel_calls;
 mod kernel_stack;
 mod lock_tracker;
 mod locks;
+mod logged;
 mod pauses;
 mod read_plan;
 pub mod request_log_check;

@@ -11,9 +11,12 @@
 //! - followers' fetches, by partition and offset: `remote`. Where none is seen, and it is not known that there are no
 //!   followers, the time after the last append is nobody's.
 //!
+//! Of Kafka's request log, Kafka says when: see [`logged`].
+//!
 //! Where a request handler took the request is not seen. `queue` lasts at least until that thread had ended what it did
 //! before, and what follows is `handler`: see [`queue`].
 
+pub(crate) mod logged;
 pub(crate) mod produce;
 pub(crate) mod response;
 pub(crate) mod waiting;
@@ -121,6 +124,18 @@ impl Breakdown<'_> {
         self.take(Stage::NetworkIn, from, self.request.arrival_end);
         self.take(Stage::HeadOfLine, self.request.arrival_end, self.served_from);
         self.leave();
+        if let Some(times) = self.log_times() {
+            self.by_log(times);
+        } else {
+            self.serve();
+        }
+        // What no stage has had.
+        self.take(Stage::Unobserved, Nanos::MIN, Nanos::MAX);
+        self.put_in_order();
+    }
+
+    /// From the read to the response.
+    fn serve(&mut self) {
         if let Some(read) = self.read {
             self.take(Stage::Receive, self.served_from, read.end.min(self.answered));
         }
@@ -129,9 +144,6 @@ impl Breakdown<'_> {
         } else {
             self.with_appends();
         }
-        // What no stage has had.
-        self.take(Stage::Unobserved, Nanos::MIN, Nanos::MAX);
-        self.put_in_order();
     }
 
     /// How long it was in the queue, as far as it is known which handler took it.

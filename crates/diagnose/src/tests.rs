@@ -7,6 +7,7 @@ mod coordinators;
 mod handler_calls;
 mod host;
 mod jvm;
+mod logged;
 mod order;
 mod remote_tier;
 mod stage_causes;

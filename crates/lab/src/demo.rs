@@ -46,6 +46,9 @@ pub struct DemoArguments {
     /// Have the producers speak TLS
     #[arg(long)]
     pub tls: bool,
+    /// With --tls, take their requests from Kafka's request log instead of an agent
+    #[arg(long, requires = "tls")]
+    pub request_log: bool,
     /// Write a page of what was seen to FILE
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
@@ -62,8 +65,9 @@ pub(crate) fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Resu
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     let site = Site::claim()?;
     let recording = arguments.keep.clone().unwrap_or_else(|| site.path().join("recording"));
+    let DemoArguments { tls, request_log, .. } = *arguments;
     let demo =
-        Demo { observer: &observer, kafka: &kafka, site: &site, recording: &recording, tls: arguments.tls };
+        Demo { observer: &observer, kafka: &kafka, site: &site, recording: &recording, tls, request_log };
     // Declared in the order they are set up, so that they are taken down in reverse, no matter what happens.
     let mut volume = demo.prepare_volume(seed)?;
     let broker = demo.start_broker(volume.as_ref())?;
@@ -71,7 +75,7 @@ pub(crate) fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Resu
     if let Some(volume) = &mut volume {
         inject(volume, seed)?;
     }
-    let recorded = demo.record(broker.pid, arguments.seconds, load);
+    let recorded = demo.record(&broker, arguments.seconds, load);
     if let Some(volume) = &mut volume {
         volume.device().clear()?;
     }
@@ -96,6 +100,8 @@ struct Demo<'a> {
     recording: &'a Path,
     /// Whether the producers speak TLS.
     tls: bool,
+    /// Whether their requests are read from Kafka's request log.
+    request_log: bool,
 }
 
 impl Demo<'_> {
@@ -125,6 +131,7 @@ impl Demo<'_> {
         let mut options = BrokerOptions::of_site(self.site, "broker")?;
         options.log_dir = volume.map(|volume| volume.directory().to_owned());
         options.keystore = self.tls.then(|| make_keystore(&options.directory)).transpose()?;
+        options.request_log = self.request_log;
         let broker = Broker::start(self.kafka, options)?;
         let Kafka { version, java_version: java, .. } = self.kafka;
         let (pid, port) = (broker.pid, broker.tls_port.unwrap_or(broker.port));
@@ -154,14 +161,15 @@ impl Demo<'_> {
     ///
     /// # Errors
     /// When there is nothing to explain; a recorder that failed after it had written something is only reported.
-    fn record(&self, pid: u32, seconds: u64, mut load: Load) -> Result<()> {
+    fn record(&self, broker: &Broker, seconds: u64, mut load: Load) -> Result<()> {
         let started = Instant::now();
-        let (length, pid) = (format!("{seconds}s"), pid.to_string());
-        let tls = self.tls.then_some("--see-tls");
-        say(&format!(
-            "running `brokerscope record --for {length} --pid {pid}{}`",
-            if self.tls { " --see-tls" } else { "" }
-        ));
+        let (length, pid) = (format!("{seconds}s"), broker.pid.to_string());
+        let tls = match &broker.request_log {
+            Some(log) => vec!["--request-log".to_owned(), log.display().to_string()],
+            None => self.tls.then(|| "--see-tls".to_owned()).into_iter().collect(),
+        };
+        let shown = ["", &tls.join(" ")].join(if tls.is_empty() { "" } else { " " });
+        say(&format!("running `brokerscope record --for {length} --pid {pid}{shown}`"));
         load.measure();
         let mut command = self.observer.command("record");
         // Its data goes to the recording; what it prints must not mix with the explanation's.

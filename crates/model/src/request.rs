@@ -45,7 +45,7 @@ row! {
         client: SocketAddr,
         /// The broker's end of the connection.
         broker: SocketAddr,
-        /// Bytes of the request's frame, without the four of its length.
+        /// Bytes of the request's frame, without the four of its length; 0 of Kafka's request log, which does not say.
         request_bytes: u32,
         /// Bytes of the response's frame, without the four of its length.
         response_bytes: Option<u32>,
@@ -70,8 +70,14 @@ row! {
         error_code: Option<i16>,
         /// What could not be read of this request or its response.
         error: Option<Arc<str>>,
-        /// What its times and bytes are from: `packets`, `socket-calls` with `--watch always-on`, or `tls-agent` with `--see-tls`. None in recordings that do not say.
+        /// What its times and bytes are from: `packets`, `socket-calls` with `--watch always-on`, `tls-agent` with `--see-tls`, or `request-log` with `record --request-log`. None in recordings that do not say.
         seen_by: Option<RequestSource>,
+        /// Of Kafka's request log: from `arrival_ns` to a request handler having taken it.
+        queue: Option<Nanos> as "queue_ns",
+        /// Of Kafka's request log: from there until the work on this broker was done.
+        local: Option<Nanos> as "local_ns",
+        /// Of Kafka's request log: from there until others had done theirs. What is left until `response_ns` is the response's queue.
+        remote: Option<Nanos> as "remote_ns",
         /// The partitions the request names, in its order.
         partitions: Vec<Partition>,
     }
@@ -121,6 +127,9 @@ named! {
         SocketCalls = "socket-calls",
         /// The agent in the broker's JVM (`--see-tls`): all of both frames, and when the broker's calls for them began and ended.
         TlsAgent = "tls-agent",
+        /// Kafka's request log (`record --request-log`): times by Kafka's own clock, its end by when the line was written, and no bytes
+        /// of frames.
+        RequestLog = "request-log",
     }
 }
 

@@ -182,6 +182,7 @@ impl PacketSource {
                 let until_ns = body.try_into().map(u64::from_ne_bytes).map_err(|_| invalid())?;
                 self.share.packets_read(until_ns);
             }
+            Kind::Log => return Err(invalid()),
             Kind::Said => {
                 let answer = serde_json::from_slice(body)?;
                 return Ok(self.take(answer, feed));

@@ -5,6 +5,7 @@ pub(crate) mod channel;
 #[doc(hidden)]
 pub mod fuzzing;
 pub(crate) mod packets;
+pub(crate) mod request_log;
 pub(crate) mod transfer;
 
 use std::io;
@@ -24,6 +25,8 @@ use transfer::Transfer;
 /// The argument by which a program is asked to call [`packets::parse_packets`] with its standard input, once it has given away all
 /// that it can do.
 pub const PARSE_PACKETS: &str = "parse-packets";
+/// The same of [`request_log::parse_request_log`].
+pub const PARSE_REQUEST_LOG: &str = "parse-request-log";
 
 /// Bytes of rows in a message; [`MAX_MESSAGE`] has room for one more row.
 const SEND_BYTES: usize = 128 << 10;
@@ -57,6 +60,11 @@ impl Parser {
     /// Gives it an order.
     pub(crate) fn tell(&self, order: &impl Serialize, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
         self.channel.say(order, descriptor)
+    }
+
+    /// Gives it the next piece of a log.
+    pub(crate) fn send_log(&self, piece: &[u8]) -> io::Result<()> {
+        self.channel.send(Kind::Log, piece, None)
     }
 
     /// What it says next, if it says something within the time.

@@ -23,7 +23,7 @@ use jvm::{Machine, act_as, agent};
 use model::{Event, LossKind, Nanos, Pid};
 
 use crate::packets::tell_topics;
-use crate::parser::channel::Kind;
+use crate::parser::channel::{Kind, invalid};
 use crate::parser::packets::{Answer, Order};
 use crate::parser::transfer::take_requests;
 use crate::parser::{PARSE_PACKETS, Parser, hear_out};
@@ -126,6 +126,7 @@ impl TlsSource {
                 batch.send();
             }
             Kind::Time => {}
+            Kind::Log => return Err(invalid()),
             Kind::Said => match serde_json::from_slice(body)? {
                 Answer::Counted { counters, .. } => self.counters = *counters,
                 // The metadata log and the packets tell them too.

@@ -29,6 +29,7 @@ use crate::partitions::PartitionSource;
 use crate::pause_merger::PauseMerger;
 use crate::plan::{Outcome, Purpose, calls_outcome, jvm_purpose, purpose, recorder_outcome};
 use crate::queue::{self, EventSink, Queue};
+use crate::request_log::RequestLogSource;
 use crate::source::{BrokerProcess, CurrentBroker, Feed, Running, Source, WatchSummary};
 use crate::supervisor::{self, Attacher, Identity, Supervisor};
 use crate::thread_names::ThreadNames;
@@ -71,6 +72,8 @@ pub struct Options {
     pub named_ports: Option<Vec<u16>>,
     /// What to capture; none leaves the wire out.
     pub packets: Option<Packets>,
+    /// Kafka's request log, to take requests from that are not captured.
+    pub request_log: Option<PathBuf>,
     /// Watch so that it can stay on: requests and appends as the kernel records them, and of the probes those on rare events.
     pub always_on: Option<AlwaysOn>,
     /// Whether to run the probes.
@@ -209,7 +212,9 @@ impl Watch {
         watch.start_partitions(options);
         match &options.always_on {
             None => {
-                watch.start_packets(options);
+                let tls_is_read = Arc::default();
+                watch.start_packets(options, &tls_is_read);
+                watch.start_request_log(options, &tls_is_read);
                 watch.sample_cpu(options);
             }
             Some(always_on) => {
@@ -471,10 +476,29 @@ impl Watch {
         }
     }
 
-    fn start_packets(&mut self, options: &Options) {
+    /// Takes requests from Kafka's request log; those of plaintext connections only where no packets are captured.
+    fn start_request_log(&mut self, options: &Options, tls_is_read: &Arc<AtomicBool>) {
+        let Some(path) = &options.request_log else { return };
+        let only_tls = self.has_packets;
+        let purpose = if only_tls { TLS } else { REQUESTS };
+        let files = (path.clone(), options.parser.clone());
+        let opened = RequestLogSource::open(files, only_tls, options.process(), Arc::clone(tls_is_read));
+        let source = match opened {
+            Ok(source) => source,
+            Err(error) => {
+                let why = format!("{}: {error}", path.display());
+                return self.add(purpose, Outcome::Missing(why));
+            }
+        };
+        if self.run(purpose, source) {
+            self.has_packets = true;
+            self.active(purpose, format!("Kafka's request log, {}", path.display()));
+        }
+    }
+
+    fn start_packets(&mut self, options: &Options, tls_is_read: &Arc<AtomicBool>) {
         let Some(packets) = &options.packets else { return };
-        let capture = options.capture(packets);
-        let tls_is_read = Arc::clone(&capture.tls_is_read);
+        let capture = Capture { tls_is_read: Arc::clone(tls_is_read), ..options.capture(packets) };
         let source = PacketSource::open(capture, &options.process(), Share::default());
         let source = match source {
             Ok(source) => source,
@@ -486,7 +510,7 @@ impl Watch {
             self.active(REQUESTS, format!("packets on {}{whose}", packets.interface));
         }
         if packets.see_tls {
-            self.start_tls(options, packets, &tls_is_read);
+            self.start_tls(options, packets, tls_is_read);
         }
     }
 

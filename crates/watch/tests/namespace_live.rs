@@ -159,6 +159,7 @@ fn a_broker_is_captured_in_its_next_namespace_and_when_its_interface_is_back() {
         ports: vec![19_092],
         named_ports: None,
         packets: Some(Packets { interface: "lo".to_owned(), message_id_header: None, see_tls: false }),
+        request_log: None,
         always_on: None,
         kernel: false,
         cpu_samples_hz: None,

@@ -6,6 +6,8 @@ mod kafka_lines;
 
 const PATTERNS: &[u8] = b"n ms in (?<value>[\\d.]+) ?ms\nt - (?<partition>\\S+-\\d+)\n";
 const REQUEST: &str = r#"Completed request:{"requestHeader":{"requestApiKey":0,"correlationId":7,"requestApiKeyName":"PRODUCE"},"connection":"127.0.0.1:9092-10.0.0.7:60670-0-1","totalTimeMs":6.25,"requestQueueTimeMs":0.5,"localTimeMs":4.0,"remoteTimeMs":0.125,"throttleTimeMs":0,"responseQueueTimeMs":0.625,"sendTimeMs":1.0}"#;
+const PRODUCED: &str = r#"Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":0,"requestApiVersion":13,"correlationId":8,"clientId":"a","requestApiKeyName":"PRODUCE"},"request":{"transactionalId":null,"acks":-1,"timeoutMs":30000,"topicData":[{"topicId":"due63qYgSzyHFkAqWkWjMg","partitionData":[{"index":3,"recordsSizeInBytes":90}]}]},"response":{"responses":[{"topicId":"due63qYgSzyHFkAqWkWjMg","partitionResponses":[{"index":3,"errorCode":0,"baseOffset":5}]}],"throttleTimeMs":0},"connection":"127.0.0.1:9092-10.0.0.7:60670-0-1","totalTimeMs":6.25,"requestQueueTimeMs":0.5,"localTimeMs":4.0,"remoteTimeMs":0.125,"throttleTimeMs":0,"responseQueueTimeMs":0.625,"sendTimeMs":1.0,"securityProtocol":"SSL"}"#;
+const FETCHED: &str = r#"Completed request:{"requestHeader":{"requestApiKey":1,"requestApiVersion":12,"correlationId":9,"clientId":null,"requestApiKeyName":"FETCH"},"request":{"maxWaitMs":500,"minBytes":1,"topics":[{"topic":"t","partitions":[{"partition":0,"fetchOffset":9}]}]},"response":{"throttleTimeMs":0,"errorCode":0,"responses":[{"topic":"t","partitions":[{"partitionIndex":0,"errorCode":0,"recordsSizeInBytes":70}]}]},"connection":"127.0.0.1:9092-10.0.0.7:60670-0-1","totalTimeMs":6.25,"requestQueueTimeMs":0.5,"localTimeMs":4.0,"remoteTimeMs":0.125,"throttleTimeMs":0,"responseQueueTimeMs":0.625,"sendTimeMs":1.0,"securityProtocol":"PLAINTEXT"}"#;
 const GC: &str =
     "[2024-05-19T15:04:47.458+0000][info][gc] GC(12) Pause Young (Normal) (G1) 123M->45M(512M) 12.345ms\n";
 
@@ -22,8 +24,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             format!("2024-05-19T15:04:47.47Z stdout F \x1b[32m[2024-05-19 17:04:47,458]\x1b[0m INFO {text}\n")
         }
     });
-    let request = format!("[2024-05-19 15:04:47,458] DEBUG {REQUEST} (kafka.request.logger)\n");
-    let lines: Vec<String> = lines.chain([request, GC.to_owned()]).collect();
+    let requests = [REQUEST, PRODUCED, FETCHED]
+        .map(|request| format!("[2024-05-19 15:04:47,458] DEBUG {request} (kafka.request.logger)\n"));
+    let lines: Vec<String> = lines.chain(requests).chain([GC.to_owned()]).collect();
     let with = |patterns: &[u8], log: &str| [&[3, patterns.len() as u8], patterns, log.as_bytes()].concat();
     lines
         .chunks(2)

@@ -45,6 +45,8 @@ pub struct LiveOptions {
     pub jvm: Option<Jfr>,
     /// Whether an agent in the JVM copies what TLS connections carry.
     pub see_tls: bool,
+    /// Kafka's request log, to take requests from that are not captured.
+    pub request_log: Option<PathBuf>,
     /// The shortest wait for a Java monitor that the JVM's own probes report; none sets no such probes.
     pub min_lock_wait: Option<Nanos>,
     /// Samples a second on each CPU; 0 takes none.
@@ -100,6 +102,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         named_ports: (!options.ports.is_empty()).then(|| options.ports.clone()),
         host: interface.is_some(),
         packets,
+        request_log: options.request_log.clone(),
         always_on,
         kernel: true,
         cpu_samples_hz: (options.cpu_samples_hz > 0).then_some(options.cpu_samples_hz),
@@ -119,7 +122,8 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
             "broker {pid}: nothing can be observed: {reasons}; run `brokerscope doctor` for details"
         )));
     }
-    if let Some(why) = unread_listeners(broker).filter(|_| options.interface.is_some() && !options.see_tls) {
+    let is_tls_read = options.see_tls || options.request_log.is_some();
+    if let Some(why) = unread_listeners(broker).filter(|_| options.interface.is_some() && !is_tls_read) {
         watch.add_missing(plan::TLS, why);
     }
     if options.always_on.is_some() && options.flight_recorder() == Jfr::Never {
@@ -138,7 +142,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
 /// Which of a broker's listeners for clients and brokers cannot be read, and why.
 fn unread_listeners(broker: &Broker) -> Option<String> {
     let listeners = broker.tls_listeners().map(ToString::to_string).collect::<Vec<_>>();
-    let why = "TLS connections are counted and not read: --see-tls reads them";
+    let why = "TLS connections are counted and not read: --see-tls reads them, and record --request-log what Kafka logs of them";
     (!listeners.is_empty()).then(|| format!("{}: {why}", listeners.join(" ")))
 }
 
@@ -383,6 +387,7 @@ mod tests {
                 message_id: None,
                 jvm,
                 see_tls: false,
+                request_log: None,
                 min_lock_wait: None,
                 cpu_samples_hz: 0,
                 memory: watch::Memory::default(),

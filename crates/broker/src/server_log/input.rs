@@ -260,6 +260,16 @@ impl LogFollower {
         Ok(Self { path: path.to_owned(), file, identity, read_bytes: 0, block: vec![0; FOLLOW_BYTES] })
     }
 
+    /// Follows the log of this name, from its end: of the last line there may be a part.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_at_end(path: &Path) -> Result<Self, ReadError> {
+        let mut log = Self::open(path)?;
+        log.read_bytes = log.file.seek(SeekFrom::End(0))?;
+        Ok(log)
+    }
+
     /// Hands on what came since, a bounded part of it, and says whether anything came.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 use model::{KafkaTimes, Nanos};
 
 use crate::request_log;
+use crate::request_log::rows::{self, LogRow};
 
 /// A request, as the broker's log has it.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,12 @@ pub struct LoggedRequest<'a> {
 }
 
 impl LoggedRequest<'_> {
+    /// All that the line says of it, where that is JSON: as a request that ended at `end`, on whichever clock that is.
+    pub fn row(&self, end: Nanos) -> Option<LogRow> {
+        let last = self.line.rfind('}')?;
+        rows::read(self.line.get(..=last)?.as_bytes(), end, self.times)
+    }
+
     /// Whether it names a topic.
     pub fn names(&self, topic: &str) -> bool {
         let is_part =

@@ -47,6 +47,10 @@ pub(crate) struct Record {
     /// -XX:+DTraceMonitorProbes.
     #[arg(long, help_heading = "JVM", value_name = "TIME", default_value = "100us", value_parser = quantity::time)]
     lock_waits: Nanos,
+    /// Take requests that are not captured, such as those of TLS connections, from Kafka's request log while the broker writes it
+    /// (kafka.request.logger at DEBUG; `brokerscope doctor` says how to switch it on). Needs --watch full.
+    #[arg(long, value_name = "FILE", conflicts_with = "see_tls")]
+    request_log: Option<PathBuf>,
     #[command(flatten)]
     client: Client,
     #[command(flatten)]
@@ -68,8 +72,8 @@ impl Run for Record {
             ),
             (
                 "watch",
-                "Watch in this mode. auto: always-on with --slower-than; full without it, with --see-tls, --interface, \
-                 --message-id or --cpu-samples, and where the kernel lacks what always-on needs. always-on does not record quick \
+                "Watch in this mode. auto: always-on with --slower-than; full without it, with --see-tls, --request-log, \
+                 --interface, --message-id or --cpu-samples, and where the kernel lacks what always-on needs. always-on does not record quick \
                  requests, packets and waits for locks",
             ),
             (

@@ -79,7 +79,7 @@ impl<'w> Breakdown<'w> {
 
     /// An append of the request's thread, what came before it and what came after, in the order of time: when the
     /// thread is known to have been at work on it first, and last.
-    fn append(&mut self, op: &'w Arc<FileOp>, from: Nanos) -> (Nanos, Nanos) {
+    pub(super) fn append(&mut self, op: &'w Arc<FileOp>, from: Nanos) -> (Nanos, Nanos) {
         let window = self.window;
         let mut begun = op.start;
         let waits = locks::waits_before(window, op, from).into_iter();
@@ -109,7 +109,7 @@ impl<'w> Breakdown<'w> {
     }
 
     /// A wait of its handler: when it was.
-    fn java_wait(&mut self, wait: JavaWait<'w>) -> TimeSpan {
+    pub(super) fn java_wait(&mut self, wait: JavaWait<'w>) -> TimeSpan {
         let span = wait.span.until(self.answered);
         self.take(Stage::Handler, span.start, span.end);
         self.java_waits.push(wait);
@@ -117,7 +117,7 @@ impl<'w> Breakdown<'w> {
     }
 
     /// After an append its handler raises the high watermark, under the log's lock: until when.
-    fn watermark(&mut self, op: &FileOp, from: Nanos) -> Nanos {
+    pub(super) fn watermark(&mut self, op: &FileOp, from: Nanos) -> Nanos {
         let span = TimeSpan::new(from, self.answered);
         let Some(blocked) = locks::wait_after_append(self.window, op, span) else { return from };
         let TimeSpan { start, end } = blocked.span;

@@ -10,6 +10,7 @@ use ahash::RandomState;
 use model::api_key::{FETCH, PRODUCE};
 use model::{Nanos, Request, TopicPartition};
 
+use crate::logged::is_logged;
 use crate::window::timeline::{forget_first, insert_sorted};
 
 /// A follower had told the leader that it has a partition up to some offset.
@@ -28,9 +29,9 @@ type Fetches = VecDeque<(i64, FollowerFetch)>;
 pub(crate) struct Followers(HashMap<TopicPartition, HashMap<Arc<str>, Fetches>>);
 
 impl Followers {
-    /// Takes a request, which is a follower's fetch or of no interest.
+    /// Takes a request, which is a follower's fetch or of no interest; of the request log it is not known well enough when it came.
     pub(crate) fn request(&mut self, request: &Arc<Request>) {
-        let Some(follower) = follower(request) else { return };
+        let Some(follower) = follower(request).filter(|_| !is_logged(request)) else { return };
         for partition in &request.partitions {
             let (Some(topic), Some(offset)) = (&partition.topic, partition.fetch_offset) else { continue };
             let key = TopicPartition { topic: Arc::clone(topic), partition: partition.partition };

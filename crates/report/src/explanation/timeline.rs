@@ -23,6 +23,9 @@ const SEEN_BY_CALLS: &str = "seen by the broker's calls on its socket (--watch a
 /// Of a request on a TLS connection.
 const SEEN_BY_AGENT: &str = "seen by the broker's calls on a TLS connection (--see-tls): when its bytes came and left is not seen, nor \
      how long it waited in the socket before its first byte was read";
+/// Of a request of Kafka's request log.
+const SEEN_BY_LOG: &str = "seen by Kafka's request log (--request-log), whose times begin when the broker has read it and end when it has \
+     written the response: when its bytes came and left is not seen";
 /// Requests with the same number that are kept, and that are named.
 const MAX_REQUESTS: usize = 10;
 /// Columns of what a row is, of its start and its length.
@@ -129,6 +132,7 @@ fn write<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict) -> io::Result<()
     let not_by_packets = match request.seen_by {
         Some(RequestSource::SocketCalls) => Some(SEEN_BY_CALLS),
         Some(RequestSource::TlsAgent) => Some(SEEN_BY_AGENT),
+        Some(RequestSource::RequestLog) => Some(SEEN_BY_LOG),
         Some(RequestSource::Packets) | None => None,
     };
     let limits = story::limits(verdict).chain(not_by_packets.map(str::to_owned));

@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     Rows,
     /// A time of `CLOCK_MONOTONIC` in nanoseconds, as `u64`.
     Time,
+    /// The next piece of a log.
+    Log,
 }
 
 /// One end.
@@ -102,7 +104,7 @@ impl Channel {
         let head = self.bytes.get(self.at..self.at + HEAD);
         let Some(&[a, b, c, d, kind]) = head else { return Ok(None) };
         let length = u32::from_ne_bytes([a, b, c, d]) as usize;
-        let kinds = [Kind::Said, Kind::Rows, Kind::Time];
+        let kinds = [Kind::Said, Kind::Rows, Kind::Time, Kind::Log];
         let kind = kinds.into_iter().find(|known| *known as u8 == kind);
         let Some(kind) = kind.filter(|_| length <= MAX_MESSAGE) else { return Err(invalid()) };
         let end = self.at + HEAD + length;

@@ -1,6 +1,9 @@
-//! Doors for the fuzz target of rows. Nothing in them is for users. Fuzzed by: rows.
+//! Doors for the fuzz targets of rows and of logs. Nothing in them is for users. Fuzzed by: rows, log.
 
-use model::{Partition, Request};
+use model::clock::ClockPair;
+use model::{ClockOffset, Partition, Request};
+
+use super::request_log::LogParser;
 
 use super::transfer::{Transfer as _, take_request};
 
@@ -12,6 +15,17 @@ pub fn requests(mut bytes: &[u8]) -> bool {
         request.put(&mut written);
         take_request(&mut written.as_slice()) == Some(request)
     })
+}
+
+/// The rows that a watch makes of a request log, which comes in pieces on the day of the seeds.
+pub fn log_rows(pieces: &[&[u8]]) -> Vec<Request> {
+    let now = ClockPair { monotonic_ns: 1_000_000_000_000, realtime_ns: 1_716_131_087_458_000_000 };
+    let mut log = LogParser::new(ClockOffset::at(now), false);
+    for piece in pieces {
+        log.feed(piece, now);
+    }
+    log.end(now);
+    log.take_rows()
 }
 
 /// The bytes of a request of two partitions.

@@ -50,6 +50,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
             max_cost: Some(args.mode.max_cost(always_on)),
             min_lock_wait: Some(args.lock_waits),
             cpu_samples_hz: args.cpu_samples.unwrap_or(CPU_SAMPLES_HZ),
+            request_log: args.request_log.clone(),
             ..args.service.live_options()
         },
     )?;
@@ -102,9 +103,10 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
 /// What is slow to a watch that is always on, where that is chosen.
 fn choose(args: &Record) -> anyhow::Result<Option<Nanos>> {
     let [tls, interface, message_id] = args.service.packet_flags();
+    let request_log = ("--request-log", args.request_log.is_some());
     let samples = ("--cpu-samples", args.cpu_samples.is_some_and(|hz| hz > 0));
     let default = if args.keep_near().is_some() { Preference::AlwaysOn } else { Preference::Full };
-    args.mode.choose(default, &[tls, interface, message_id, samples], args.service.scope.slow)
+    args.mode.choose(default, &[tls, request_log, interface, message_id, samples], args.service.scope.slow)
 }
 
 /// One line for all that lack the same.

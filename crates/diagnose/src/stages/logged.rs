@@ -1,0 +1,62 @@
+//! Stages of a request of Kafka's request log: `queue`, `remote`, `respond` and `network_out` are Kafka's own, and of its local time
+//! `lock` and `append` are what was seen of the appends, the rest `handler`.
+
+use model::api_key::PRODUCE;
+use model::{Nanos, Stage};
+
+use crate::joins::AppendJoin;
+use crate::locks;
+use crate::logged::is_logged;
+use crate::stages::Breakdown;
+
+/// When one stage of Kafka's followed on another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LogTimes {
+    /// A request handler took the request.
+    taken: Nanos,
+    /// The work on this broker was done.
+    done: Nanos,
+    /// The response was in its queue.
+    ready: Nanos,
+}
+
+impl Breakdown<'_> {
+    /// What the log says of it, if it is of the log.
+    pub(super) fn log_times(&self) -> Option<LogTimes> {
+        let request = Some(self.request).filter(|request| is_logged(request))?;
+        let taken = request.arrival + request.queue?;
+        let done = taken + request.local?;
+        Some(LogTimes { taken, done, ready: done + request.remote? })
+    }
+
+    pub(super) fn by_log(&mut self, times: LogTimes) {
+        let [taken, done, ready] = [times.taken, times.done, times.ready].map(|at| at.min(self.answered));
+        // First: when they were is known better than the rest.
+        let written = self.write(taken).max(done).min(self.answered);
+        self.take(Stage::Queue, self.request.arrival, taken);
+        self.take(Stage::Handler, taken, done);
+        (self.handed_on, self.taken, self.local_end) =
+            (Some(self.request.arrival), Some(taken), Some(written));
+        if self.request.api_key == PRODUCE || !self.appends.is_empty() {
+            self.after_local(written);
+        }
+        self.take(Stage::Remote, done, ready);
+        self.take(Stage::Respond, ready, self.answered);
+    }
+
+    /// Its appends, and until when its handler was at work on them.
+    fn write(&mut self, taken: Nanos) -> Nanos {
+        let mut from = taken;
+        for AppendJoin { op, .. } in self.appends {
+            let (_, end) = self.append(op, from);
+            from = from.max(end);
+        }
+        if let Some(last) = self.appends.last().filter(|last| self.is_answered_by_its_handler(&last.op)) {
+            for wait in locks::java_waits_after(self.window, &last.op, self.answered) {
+                from = from.max(self.java_wait(wait).end);
+            }
+            from = self.watermark(&last.op, from);
+        }
+        from
+    }
+}

@@ -1,0 +1,131 @@
+//! Requests of Kafka's request log: when they were, their stages by Kafka's clock, and what is said of their causes.
+
+use model::{
+    Cause, Confidence, Event, JvmPause, JvmPauseKind, Nanos, Partition, Request, RequestSource, Stage,
+};
+
+use super::stages::{NETWORK, socket_op, us};
+use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
+use model::SocketOpKind;
+
+/// A request from 1,000 to 1,200 ms: 20 ms in the queue, 150 of work, 15 for others, 5 in the response's queue, 10 of sending. Its line
+/// came so much later.
+fn logged(late: Nanos) -> Request {
+    let seen = request(1, 6, 1_000, 1_200, 1);
+    let partitions = seen.partitions.into_iter().map(|of| Partition { batches: Vec::new(), ..of });
+    Request {
+        arrival: seen.arrival + late,
+        arrival_end: seen.arrival_end + late,
+        response: Some(ms(1_190) + late),
+        end: Some(ms(1_200) + late),
+        head_of_line: None,
+        request_bytes: 0,
+        response_bytes: None,
+        partitions: partitions.collect(),
+        seen_by: Some(RequestSource::RequestLog),
+        queue: Some(ms(20)),
+        local: Some(ms(150)),
+        remote: Some(ms(15)),
+        ..request(1, 6, 1_000, 1_200, 1)
+    }
+}
+
+/// The write of its response.
+fn answered(ended: Nanos) -> Event {
+    let numbered = Request {
+        response_sequence: Some(7),
+        response_bytes: Some(60),
+        sequence: Some(0),
+        ..logged(Nanos::ZERO)
+    };
+    Event::SocketOp(Box::new(socket_op(&numbered, SocketOpKind::Write, ended - us(50), ended)))
+}
+
+/// Its append, from 1,030 to 1,160 ms, which waited for a commit.
+fn appended() -> Vec<Event> {
+    vec![
+        off_cpu(7, ms(1_031), ms(1_160), JOURNAL_STACK),
+        op(append(7, 6, ms(1_030), ms(1_160), 1)),
+        commit(2285, 1_000, 1_161),
+    ]
+}
+
+/// A pause right after the request, in which the thread was that logs it.
+fn pause() -> Event {
+    Event::JvmPause(Box::new(JvmPause {
+        start: ms(1_200),
+        end: ms(1_320),
+        pid: 1,
+        kind: JvmPauseKind::Gc,
+        operation: "G1New".into(),
+        cause: "G1 Evacuation Pause".into(),
+        gc_id: Some(41),
+        time_to_safepoint: Some(ms(1)),
+    }))
+}
+
+fn stages(request: &model::Verdict) -> Vec<(Stage, i64)> {
+    let taken = request.stages.iter().filter(|(_, time)| *time > Nanos::ZERO);
+    taken.map(|(stage, time)| (stage, time.0 / 1_000_000)).collect()
+}
+
+#[test]
+fn stages_are_kafkas_and_the_append_is_what_was_seen() {
+    let (verdicts, summary) = run([appended(), vec![answered(ms(1_200)), asked(logged(us(700)))]].concat());
+    assert_eq!(
+        stages(&verdicts[0]),
+        [
+            (Stage::Queue, 20),
+            (Stage::Handler, 20),
+            (Stage::Append, 130),
+            (Stage::Remote, 15),
+            (Stage::Respond, 5),
+            (Stage::NetworkOut, 10),
+        ]
+    );
+    assert_eq!((verdicts[0].cause, verdicts[0].confidence), (Cause::JournalCommit, Confidence::Exact));
+    assert_eq!((summary.joins.by_base_offset, summary.joins.unjoined), (1, 0));
+    assert_eq!(verdicts[0].request.end, Some(ms(1_200)), "it ended with the last write before its line");
+}
+
+#[test]
+fn a_line_that_a_pause_held_up_does_not_blame_the_pause() {
+    let late = ms(120) + us(300);
+    let seen = vec![pause(), answered(ms(1_200)), asked(logged(late))];
+    let (verdicts, _) = run(seen.clone());
+    assert_eq!((verdicts[0].cause, verdicts[0].request.arrival), (Cause::Unobserved, ms(1_000)));
+    // Nor where nobody saw when it was answered.
+    let unseen = seen.into_iter().filter(|event| !matches!(event, Event::SocketOp(_)));
+    assert_eq!(run(unseen).0[0].cause, Cause::Unobserved);
+    // Its own write is known by its key all the same.
+    let (verdicts, _) = run([appended(), vec![pause(), answered(ms(1_200)), asked(logged(late))]].concat());
+    assert_eq!(verdicts[0].cause, Cause::JournalCommit);
+}
+
+#[test]
+fn a_pause_within_it_is_named_and_never_exact() {
+    let Event::JvmPause(pause) = pause() else { unreachable!() };
+    let within = JvmPause { start: ms(1_040), end: ms(1_160), ..*pause };
+    let within = Event::JvmPause(Box::new(within));
+    let (verdicts, _) = run(vec![within.clone(), answered(ms(1_200)), asked(logged(us(300)))]);
+    assert_eq!((verdicts[0].cause, verdicts[0].confidence), (Cause::GcPause, Confidence::Strong));
+    // Where it was not seen when the request ended, the pause may have been before it.
+    let (verdicts, _) = run(vec![within, asked(logged(us(300)))]);
+    assert_eq!(verdicts[0].cause, Cause::Unobserved);
+}
+
+#[test]
+fn the_write_of_an_earlier_response_places_nothing() {
+    let (verdicts, _) = run([appended(), vec![answered(ms(999)), asked(logged(us(700)))]].concat());
+    assert_eq!(verdicts[0].request.arrival, ms(1_000) + us(700));
+}
+
+#[test]
+fn an_offset_that_was_written_twice_joins_neither() {
+    let again = op(append(8, 6, ms(700), ms(701), 1));
+    let late = [appended(), vec![again, asked(logged(ms(300)))]].concat();
+    let (verdicts, summary) = run(late);
+    assert_eq!((summary.joins.by_base_offset, summary.joins.unjoined), (0, 1));
+    assert_eq!(verdicts[0].cause, Cause::Unobserved);
+    assert_ne!(NETWORK, 7);
+}

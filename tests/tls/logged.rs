@@ -1,0 +1,171 @@
+//! `record --request-log`: its rows beside the log read by another reader, and its verdicts beside those of `--see-tls` on the same
+//! requests.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use e2e::agreement::{few, none};
+use e2e::brokerscope;
+use e2e::comparison::with_log;
+use e2e::kafka_log;
+use e2e::recorder::Recorder;
+use e2e::recording::Recording;
+use e2e::row::{self, Output};
+use e2e::traffic::directory;
+use lab::broker::make_keystore;
+use lab::device::DeviceOptions;
+use lab::kafka::{DEFAULT_VERSION, Kafka};
+use lab::load::{Load, Producer};
+use lab::volume::{FileSystem, Volume, VolumeOptions};
+use lab::{Broker, BrokerOptions, Site as LabSite};
+use serde_json::{Value, json};
+
+use crate::site::{Site, done, judged, rows_of, sizes_of};
+
+/// What Kafka logs from the recorder's start on is a row exactly once, and its produce requests are joined with their appends.
+pub(crate) fn rows_are_those_of_the_log(name: &str) {
+    let site = Site::start(name, DEFAULT_VERSION, Path::new("java"), false);
+    site.create_topic("tls");
+    let log_path = site.broker.request_log.clone().unwrap();
+    let before = kafka_log::read(&log_path).len();
+    let recording = site.directory.join("recording");
+    let recorder =
+        Recorder::start_with(&recording, site.broker.pid, &["--request-log", log_path.to_str().unwrap()]);
+    assert!(!site.has_agent(), "nothing is loaded into the JVM");
+    let clients = [
+        site.produce("TLSv1.2", 2_000, 100, 400, &["acks=all", "linger.ms=0", "batch.size=1"]),
+        site.produce("TLSv1.3", 100, 60_000, -1, &["acks=1", "compression.type=lz4"]),
+        site.produce("TLSv1.3", 10_000, 500, -1, &["acks=0", "batch.size=100000"]),
+    ];
+    clients.into_iter().for_each(done);
+    site.consume("TLSv1.3", 10_000);
+    sleep(Duration::from_secs(1));
+    recorder.stop();
+    let listener = site.address();
+    site.broker.stop();
+    let log: Vec<_> = kafka_log::read(&log_path)
+        .into_iter()
+        .skip(before)
+        .filter(|logged| logged.broker == listener)
+        .collect();
+    let recording = Recording::read(&recording);
+    let rows = rows_of(&recording, &listener);
+    assert!(rows.iter().all(|row| row["seen_by"] == "request-log" && row["sequence"].is_null()));
+    let keys = row::by_key(rows.iter()).len();
+    println!("{name}: {} rows, {keys} keys, {} requests logged", rows.len(), log.len());
+    assert!(log.len() > 2_000 && keys == rows.len(), "too few requests to prove much, or one is there twice");
+    let log = judged(log, &rows, &recording.summary);
+    let sizes = sizes_of(&rows);
+    let output = Output { rows, summary: json!({}) };
+    assert_eq!(few(with_log(&output, &log, &sizes)), none());
+    assert_eq!(recording.summary["losses"], json!({}), "{}", recording.summary);
+    joins_are_by_base_offset(&recording.summary);
+}
+
+/// All but those without a response, which have no base offset.
+fn joins_are_by_base_offset(summary: &Value) {
+    let joins = &summary["joins"];
+    println!("joins: {joins}");
+    let count = |name: &str| joins[name].as_u64().unwrap_or_default();
+    assert_eq!(count("by_crc"), 0, "{joins}");
+    assert!(count("by_base_offset") > 500, "{joins}");
+}
+
+/// A slow journal, and six producers on TLS connections that meet it.
+struct Stalled {
+    broker: Broker,
+    load: Load,
+    volume: Volume,
+    // Taken down last.
+    _site: LabSite,
+}
+
+impl Stalled {
+    fn start(directory: &Path) -> Self {
+        let site = LabSite::claim().unwrap();
+        let options = VolumeOptions {
+            device: DeviceOptions { size_bytes: 1 << 30, seed: 7 },
+            file_system: FileSystem::Ext4,
+            mount_options: "commit=5".to_owned(),
+        };
+        let mut volume = Volume::prepare(&site, &options).unwrap();
+        let kafka = Kafka::prepare(DEFAULT_VERSION).unwrap();
+        let mut options = BrokerOptions::new(directory.join("broker"));
+        options.log_dir = Some(volume.directory().to_owned());
+        options.metadata_dir = Some(directory.join("metadata"));
+        options.keystore = Some(make_keystore(directory).unwrap());
+        options.request_log = true;
+        options.site = Some(site.path().to_owned());
+        let broker = Broker::start(&kafka, options).unwrap();
+        broker.create_topics(&kafka, &[("orders", 2)]).unwrap();
+        let producer = |number: u32| Producer {
+            topic: "orders".to_owned(),
+            client_id: format!("orders-{number}"),
+            rate: 100,
+            record_bytes: 1024,
+            properties: ["acks=1", "linger.ms=0"].map(str::to_owned).to_vec(),
+        };
+        let producers: Vec<Producer> = (1..=3).map(producer).collect();
+        let load = Load::start(&kafka, &broker, &producers, &directory.join("load")).unwrap();
+        sleep(Duration::from_secs(6));
+        volume.inject_journal_delay(120, 400).unwrap();
+        Self { broker, load, volume, _site: site }
+    }
+}
+
+type Verdicts = HashMap<(String, i64), Value>;
+
+fn verdicts(recording: &Path) -> (Verdicts, Value) {
+    let arguments = ["explain", recording.to_str().unwrap(), "--slower-than", "50ms", "--format", "json"];
+    let (verdicts, summary) = brokerscope::run(arguments).done().objects();
+    let of_producers = verdicts.into_iter().filter(|verdict| verdict["request"]["api"] == "PRODUCE");
+    let key = |verdict: &Value| (row::client(&verdict["request"]), row::correlation_id(&verdict["request"]));
+    (of_producers.map(|verdict| (key(&verdict), verdict)).collect(), summary)
+}
+
+/// Two recorders watch the same requests, by the agent and by the log.
+pub(crate) fn verdicts_agree(name: &str) {
+    let directory = directory(name);
+    let Stalled { broker, load, mut volume, _site } = Stalled::start(&directory);
+    let log = broker.request_log.clone().unwrap();
+    let paths: [PathBuf; 2] = ["by-agent", "by-log"].map(|name| directory.join(name));
+    let by_agent = Recorder::start_with(&paths[0], broker.pid, &["--see-tls"]);
+    let by_log = Recorder::start_with(&paths[1], broker.pid, &["--request-log", log.to_str().unwrap()]);
+    sleep(Duration::from_secs(16));
+    by_log.stop();
+    by_agent.stop();
+    load.stop();
+    volume.device().clear().unwrap();
+    broker.stop();
+    let [(agents, _), (logs, summary)] = paths.map(|path| verdicts(&path));
+    joins_of_slow(&summary);
+    let both: Vec<_> = logs.iter().filter_map(|(key, log)| Some((log, agents.get(key)?))).collect();
+    let cause = |verdict: &Value| verdict["cause"].as_str().unwrap().to_owned();
+    let same = both.iter().filter(|(log, agent)| cause(log) == cause(agent)).count();
+    let commits = both.iter().filter(|(log, _)| cause(log) == "journal-commit").count();
+    let differ: Vec<_> = both.iter().filter(|(log, agent)| is_other(log, agent)).collect();
+    println!("{name}: {} slow by both, {same} with the same cause, {commits} of commits", both.len());
+    for (log, agent) in &differ {
+        println!("by the log {log}\nby the agent {agent}");
+    }
+    assert!(both.len() >= 10 && commits >= 5, "too few slow requests to prove much");
+    assert!(differ.is_empty(), "{} verdicts differ", differ.len());
+    fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Whether a verdict by the log names something that the agent's does not say.
+fn is_other(log: &Value, agent: &Value) -> bool {
+    let chain = agent["chain"].as_array().unwrap();
+    log["cause"] != "unobserved" && !chain.contains(&log["cause"])
+}
+
+fn joins_of_slow(summary: &Value) {
+    let joins = &summary["joins"];
+    println!("joins: {joins}");
+    let count = |name: &str| joins[name].as_u64().unwrap_or_default();
+    let all = count("by_base_offset") + count("unjoined");
+    assert!(all > 100 && count("by_base_offset") * 100 >= all * 99, "{joins}");
+}
