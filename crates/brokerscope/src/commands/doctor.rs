@@ -88,6 +88,8 @@ fn examine(pid: Option<u32>) -> anyhow::Result<Examination> {
                 });
                 examination.remedies.extend(tls(&broker));
                 #[cfg(feature = "live")]
+                examination.remedies.extend(request_log(&broker));
+                #[cfg(feature = "live")]
                 examination.remedies.extend(container::remedies(&broker));
             }
             Err(error) => examination
@@ -107,6 +109,29 @@ fn tls(broker: &Broker) -> Option<Remedy> {
         let (why, action) = reading_tls(broker.pid);
         remedy(format!("requests of broker {} on {listeners} are TLS: {why}", broker.pid), action)
     })
+}
+
+/// How requests on TLS listeners are read where nothing may be loaded into the JVM.
+#[cfg(feature = "live")]
+fn request_log(broker: &Broker) -> Option<Remedy> {
+    let listener = broker.tls_listeners().next()?;
+    let plaintext = broker.listeners.iter().find(|listener| !listener.controller && !listener.tls);
+    let reached = plaintext.unwrap_or(listener);
+    let host = if reached.host.is_empty() { "localhost" } else { &reached.host };
+    let id = broker.node_id.map_or_else(|| "ID".to_owned(), |id| id.to_string());
+    let own = if plaintext.is_some() { "" } else { " --command-config CLIENT.properties" };
+    Some(remedy(
+        format!(
+            "without an agent, requests of broker {} on TLS are read only with --request-log",
+            broker.pid
+        ),
+        format!(
+            "kafka-configs.sh --bootstrap-server {host}:{}{own} --alter --entity-type broker-loggers --entity-name {id} \
+             --add-config kafka.request.logger=DEBUG has Kafka log its requests without a restart (=WARN ends it); then \
+             run record --request-log FILE on the file that it writes, such as logs/kafka-request.log",
+            reached.port
+        ),
+    ))
 }
 
 /// What to do where nothing can be loaded into the JVM.

@@ -35,8 +35,8 @@ impl Breakdown<'_> {
         let written = self.write(taken).max(done).min(self.answered);
         self.take(Stage::Queue, self.request.arrival, taken);
         self.take(Stage::Handler, taken, done);
-        (self.handed_on, self.taken, self.local_end) =
-            (Some(self.request.arrival), Some(taken), Some(written));
+        // When it was in the queue is not known: Kafka's queue time begins before a network thread puts it there, which may take long.
+        (self.taken, self.local_end) = (Some(taken), Some(written));
         if self.request.api_key == PRODUCE || !self.appends.is_empty() {
             self.after_local(written);
         }

@@ -102,8 +102,14 @@ impl LogParser {
     pub(super) fn new(clock: ClockOffset, only_tls: bool) -> Self {
         // Times without a zone are taken for UTC, and put right where the clock is known.
         let scan = LogScanner::new(Zone::utc(), None, Patterns::default());
-        let requests =
-            LogRequests { clock, only_tls, topics: HashMap::new(), rows: Rows::default(), unreadable: 0 };
+        let requests = LogRequests {
+            clock,
+            only_tls,
+            topics: HashMap::new(),
+            rows: Rows::default(),
+            unreadable: 0,
+            has_fractions: false,
+        };
         Self { scan, requests }
     }
 
@@ -154,6 +160,8 @@ struct LogRequests {
     topics: HashMap<TopicId, Arc<str>>,
     rows: Rows,
     unreadable: u64,
+    /// Whether any line's time had a fraction of a second.
+    has_fractions: bool,
 }
 
 impl LogRequests {
@@ -165,8 +173,11 @@ impl LogRequests {
         }
     }
 
-    fn row(&self, logged: &LoggedRequest<'_>, now: ClockPair) -> Option<LogRow> {
-        let written = in_zone(logged.at?, Nanos(now.realtime_ns))?;
+    /// Where the log has whole seconds only, it is not known when its requests were.
+    fn row(&mut self, logged: &LoggedRequest<'_>, now: ClockPair) -> Option<LogRow> {
+        let at = logged.at?;
+        self.has_fractions |= at.0 % 1_000_000_000 != 0;
+        let written = in_zone(at, Nanos(now.realtime_ns)).filter(|_| self.has_fractions)?;
         logged.row(self.clock.from_realtime(written.0, now))
     }
 
@@ -252,6 +263,15 @@ mod tests {
             let expected: &[Nanos] = if fits { &[Nanos(AT + second + 500_000_000)] } else { &[] };
             assert_eq!((&*ends, log.counts().unreadable), (expected, u64::from(!fits)), "{time}");
         }
+    }
+
+    #[test]
+    fn whole_seconds_do_not_say_when_a_request_was() {
+        let mut log = parser(true);
+        let text =
+            ["15:04:47", "15:04:47,000", "15:04:47,458", "15:04:47,000"].map(|at| line(at, "SSL")).concat();
+        log.feed(text.as_bytes(), now(AT));
+        assert_eq!((log.take_rows().len(), log.counts().unreadable), (2, 2));
     }
 
     #[test]
