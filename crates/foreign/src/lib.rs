@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::DirEntryExt as _;
@@ -28,6 +28,14 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// As [`open`].
 pub fn open_named(path: &Path) -> io::Result<File> {
     open_regular(&locate(path, OFlags::empty())?)
+}
+
+/// What has such a name now, without opening it.
+///
+/// # Errors
+/// Where there is nothing of that name.
+pub fn named(path: &Path) -> io::Result<Metadata> {
+    fs::metadata(path_of(&locate(path, OFlags::empty())?))
 }
 
 /// A directory, to look for or to make files in.
@@ -99,7 +107,7 @@ mod tests {
 
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-    use super::{list, open, open_named};
+    use super::{list, named, open, open_named};
 
     fn text(file: std::io::Result<fs::File>) -> String {
         let mut text = String::new();
@@ -144,6 +152,7 @@ mod tests {
         symlink(dir.path().join("host"), container.join("host")).unwrap();
         let root = dir.path().join("proc/7/root");
         assert_eq!(text(open_named(&root.join("absolute"))), "inside");
+        assert_eq!(named(&root.join("absolute")).unwrap().len(), "inside".len() as u64);
         assert_eq!(text(open(&root.join("directory/file"))), "inside");
         assert_eq!(
             list(&root.join("directory")).unwrap().map(|(name, _)| name).collect::<Vec<_>>(),

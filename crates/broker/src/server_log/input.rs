@@ -281,7 +281,7 @@ impl LogFollower {
         if self.more(take)? {
             return Ok(true);
         }
-        let found = std::fs::metadata(&self.path).ok();
+        let found = foreign::named(&self.path).ok();
         if found.as_ref().is_some_and(|found| identity(found) != self.identity) {
             // Between looking at its end and at its name, more may have been written.
             while self.more(take)? {}
@@ -421,6 +421,34 @@ mod follow_tests {
     fn add(path: &Path, text: &str) {
         let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
         file.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// By a link that leads elsewhere for this process.
+    #[test]
+    fn a_log_in_a_container_is_followed_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("proc/7/root"), dir.path().join("server.log"));
+        let inside = root.join(outside.strip_prefix("/").unwrap());
+        fs::create_dir_all(inside.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&outside, root.join("link")).unwrap();
+        add(&outside, "outside\n");
+        add(&inside, "one\n");
+        let mut log = LogFollower::open(&root.join("link")).unwrap();
+        assert_eq!(comes(&mut log), "one\n");
+        assert_eq!(comes(&mut log), "");
+    }
+
+    #[test]
+    fn a_log_is_followed_from_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("server.log");
+        add(&path, "one\n");
+        let mut log = LogFollower::open_at_end(&path).unwrap();
+        assert_eq!(comes(&mut log), "");
+        add(&path, "two\n");
+        assert_eq!(comes(&mut log), "two\n");
+        fs::write(&path, "new\n").unwrap();
+        assert_eq!(comes(&mut log), "|new\n");
     }
 
     #[test]
