@@ -267,3 +267,30 @@ fn a_process_that_is_no_broker_is_refused() {
     assert_eq!((status, err.lines().count()), (1, 1), "{err}");
     assert!(err.contains("is not a Kafka broker"), "{err}");
 }
+
+#[cfg(feature = "live")]
+#[test]
+fn client_properties_that_are_not_supported_end_a_command_before_anything_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("client.properties");
+    let name = file.to_str().unwrap();
+    let recording = directory.path().join("recording");
+    let secret = "sasl.jaas.config=x.PlainLoginModule required username=u password=secret;";
+    for (text, why) in [
+        (
+            "security.protocol=SASL_SSL\nssl.truststore.location=t.jks",
+            "ssl.truststore.type=JKS is not supported",
+        ),
+        ("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI", "sasl.mechanism=GSSAPI is not supported"),
+        ("security.protocol=SSL", "ssl.truststore.location is missing"),
+    ] {
+        std::fs::write(&file, format!("{text}\n{secret}\n")).unwrap();
+        for command in [&["advise"][..], &["record", "-o", recording.to_str().unwrap()]] {
+            let (status, out, err) = run(&[command, &["--client-properties", name]].concat());
+            let said = format!("brokerscope: {name}: {why}");
+            assert_eq!((status, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
+            assert!(err.starts_with(&said) && !err.contains("secret"), "{err}");
+        }
+    }
+    assert!(!recording.exists());
+}

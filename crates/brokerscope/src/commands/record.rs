@@ -52,11 +52,11 @@ pub(crate) struct Record {
     #[arg(long, value_name = "FILE", conflicts_with = "see_tls")]
     request_log: Option<PathBuf>,
     #[command(flatten)]
-    client: Client,
-    #[command(flatten)]
     service: Service,
     #[command(flatten)]
     mode: WatchMode,
+    #[command(flatten)]
+    client: Client,
 }
 
 impl Run for Record {
