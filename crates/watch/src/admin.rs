@@ -170,11 +170,11 @@ pub enum Error {
     },
 }
 
-/// Asks a broker of this machine, as these properties say. The thread that asks has no capability.
+/// Asks a broker of this machine, as these properties say. The thread that asks has no capability, and the password is gone with it.
 ///
 /// # Errors
 /// See [`Error`]; each is one line.
-pub fn settings(broker: &Broker, client: &ClientProperties) -> Result<EffectiveConfig, Error> {
+pub fn settings(broker: &Broker, client: ClientProperties) -> Result<EffectiveConfig, Error> {
     let question = Question::of(broker, client)?;
     is_same_network(broker.pid)?;
     let shown = question.listener.to_string();
@@ -202,11 +202,11 @@ struct Question {
 }
 
 impl Question {
-    fn of(broker: &Broker, client: &ClientProperties) -> Result<Self, Error> {
+    fn of(broker: &Broker, client: ClientProperties) -> Result<Self, Error> {
         let node_id = broker.node_id.ok_or(Error::NoNodeId)?;
-        let listener = listener::choose(broker, client)?.clone();
-        let server_name = listener::server_name(broker, &listener, client);
-        Ok(Self { node_id, listener, server_name, client: client.clone() })
+        let listener = listener::choose(broker, &client)?.clone();
+        let server_name = listener::server_name(broker, &listener, &client);
+        Ok(Self { node_id, listener, server_name, client })
     }
 
     fn ask(self) -> Result<EffectiveConfig, Error> {
@@ -284,7 +284,7 @@ mod tests {
     use super::{ClientProperties, Error};
 
     fn settings(broker: &Broker) -> Result<super::EffectiveConfig, Error> {
-        super::settings(broker, &ClientProperties::default())
+        super::settings(broker, ClientProperties::default())
     }
 
     /// A broker that answers one request with these bytes, or closes the connection where there are none.

@@ -89,7 +89,6 @@ impl Mechanism {
 }
 
 /// Who a client says it is.
-#[derive(Clone)]
 pub(super) struct Credentials {
     pub(super) mechanism: Mechanism,
     pub(super) username: String,
@@ -104,7 +103,7 @@ impl fmt::Debug for Credentials {
 }
 
 /// How a client speaks with a broker; the default is plaintext.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct ClientProperties {
     pub(super) protocol: SecurityProtocol,
     /// `bootstrap.servers`, as host and port.

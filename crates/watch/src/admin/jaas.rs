@@ -1,6 +1,5 @@
 //! `sasl.jaas.config`, as `org.apache.kafka.common.security.JaasConfig` reads it: one login module with its options. Knows which
 //! modules take a name and a password from them. No error has a part of the text, which holds a password.
-//! Not fuzzed: the user's own file.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;

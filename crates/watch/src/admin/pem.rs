@@ -1,5 +1,5 @@
 //! PEM, as Kafka's clients take it (`DefaultSslEngineFactory.PemParser`): sections in base64, whose lines may be joined to one as in
-//! a file of properties. Does not know what is in them. Not fuzzed: the user's own files.
+//! a file of properties. Does not know what is in them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -232,6 +232,29 @@ mod tests {
         answer
     }
 
+    /// What is said of a broker that never ends a TLS record: it sends a byte now and then.
+    #[test]
+    fn a_broker_that_trickles_is_waited_for_until_the_end_and_no_longer() {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            use std::io::Write as _;
+            let (mut stream, _) = socket.accept().unwrap();
+            let mut record = [0x16, 3, 3, 0x40, 0].into_iter().chain(std::iter::repeat(2));
+            while stream.write_all(&[record.next().unwrap()]).is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let listener =
+            Listener { name: "SSL".to_owned(), host: String::new(), port, controller: false, tls: true };
+        let config = Arc::new(config(vec![der(CA)], true, None).unwrap());
+        let tls = Tls { config, server_name: "kafka-1".to_owned() };
+        let end = Instant::now() + Duration::from_millis(500);
+        let error = Connection::open(&listener, Some(tls), end).unwrap().exchange(&[0]).unwrap_err();
+        assert!(matches!(error, Error::Silent { .. }), "{error}");
+        server.join().unwrap();
+    }
+
     #[track_caller]
     fn distrusted(answer: Result<Vec<u8>, Error>, expected: &str) {
         let error = answer.unwrap_err();

@@ -38,7 +38,7 @@ pub(super) fn collect(args: &Advise) -> anyhow::Result<Findings> {
     };
     let mut notes = Vec::new();
     let mut inputs = Inputs {
-        settings: broker.as_ref().map(|broker| in_force(broker, &client, &mut notes)).map_err(why),
+        settings: broker.as_ref().map(|broker| in_force(broker, client, &mut notes)).map_err(why),
         surroundings: read_host_facts(pid, &log_dirs(args, &broker)),
         dumps: Err(NO_DUMPS.into()),
         ..Inputs::unknown(NOT_WATCHED)
@@ -65,7 +65,7 @@ fn pid(args: &Advise) -> Result<Pid, Error> {
 }
 
 /// Its file's settings, updated by what the broker answers.
-fn in_force(broker: &Broker, client: &ClientProperties, notes: &mut Vec<String>) -> Settings {
+fn in_force(broker: &Broker, client: ClientProperties, notes: &mut Vec<String>) -> Settings {
     let mut properties = broker.properties.clone();
     match watch::admin::settings(broker, client) {
         Ok(answered) => {

@@ -37,7 +37,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     source::give_way();
     let broker = source::broker(args.service.scope.target.pid)?;
     // Before anything is watched: what is asked here is not recorded.
-    let asked = watch::admin::settings(&broker, &client);
+    let asked = watch::admin::settings(&broker, client);
     if let (Some(_), Err(error)) = (&args.client.client_properties, &asked) {
         tracing::warn!("the broker's settings in force are not known: {error}");
     }
