@@ -208,7 +208,7 @@ fn a_segment_s_roll_is_seen_with_every_file_it_syncs_and_what_that_waited_for() 
     for sync in slow {
         // A sync may wait for its pages and for the journal, each for as long as one write takes.
         let known = ["device", "slow-device", "writeback-wait", "journal-commit"];
-        let explained: u64 = known.iter().filter_map(|reason| sync.reasons.get(*reason)).sum();
+        let explained: i64 = known.iter().filter_map(|reason| sync.reasons.get(*reason)).sum();
         assert!(explained * 2 > waited(sync), "{sync:?}");
     }
 }

@@ -51,6 +51,7 @@ fn a_devices_figures_are_those_of_its_load() {
         jvm: false,
         jfr: Jfr::Never,
         parser: PathBuf::new(),
+        request_log: None,
         memory: Memory::default(),
     });
     let writes = write_at_half_speed(&file, watch.clock().0);

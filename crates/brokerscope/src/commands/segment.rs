@@ -143,13 +143,11 @@ impl<'a> Rows<'a> {
 /// What there is in it, so many batches of which do not say how many records they have.
 fn contents(all: u64, records: u64, uncounted: u64) -> String {
     let records = format_count_of(records, "record");
-    match uncounted {
-        0 => format!("{} with {records}", batches(all)),
-        _ => {
-            let uncounted = batches(uncounted);
-            format!("{} with {records} and those of {uncounted} without a count", batches(all))
-        }
+    if uncounted == 0 {
+        return format!("{} with {records}", batches(all));
     }
+    let uncounted = batches(uncounted);
+    format!("{} with {records} and those of {uncounted} without a count", batches(all))
 }
 
 fn batches(count: u64) -> String {
