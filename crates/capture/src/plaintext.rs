@@ -38,6 +38,8 @@ const MAX_TEXT: usize = 256;
 
 const RECORD_HEAD: usize = 88;
 const MAX_RECORD_BYTES: usize = 32 << 10;
+/// How often the agent is shown that somebody reads, also while a full ring is read: after 3 s without it, it stops.
+const BEAT_INTERVAL_NS: u64 = 100_000_000;
 /// Read at once; a multiple of 8, and room for any record.
 const PIECE: usize = 256 << 10;
 
@@ -119,6 +121,10 @@ pub struct PlaintextRing {
     nonce: u64,
     tail: u64,
     buffer: Vec<u8>,
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    now_ns: fn() -> u64,
+    /// When the agent was last shown that somebody reads.
+    beat_ns: u64,
 }
 
 impl PlaintextRing {
@@ -134,17 +140,11 @@ impl PlaintextRing {
         file.write_all_at(&MAGIC.to_ne_bytes(), 0)
     }
 
-    /// Reads a ring that was made with this capacity and nonce: what the file says by now is another's word.
-    pub fn new(file: File, capacity: u32, nonce: u64) -> Self {
-        Self { file, capacity: u64::from(capacity), nonce, tail: 0, buffer: Vec::new() }
-    }
-
-    /// Tells the agent that somebody reads: once a second at least.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn beat(&self, now_ns: u64) -> io::Result<()> {
-        self.file.write_all_at(&now_ns.to_ne_bytes(), BEAT_AT)
+    /// Reads a ring that was made with this capacity and nonce: what the file says by now is another's word. `now_ns` is
+    /// `CLOCK_MONOTONIC`.
+    pub fn new(file: File, capacity: u32, nonce: u64, now_ns: fn() -> u64) -> Self {
+        let capacity = u64::from(capacity);
+        Self { file, capacity, nonce, tail: 0, buffer: Vec::new(), now_ns, beat_ns: 0 }
     }
 
     /// Has the agent stop.
@@ -208,12 +208,14 @@ impl PlaintextRing {
         Ok(RingLosses { records, bytes, errors })
     }
 
-    /// Hands over the records there are, at most as many as the ring holds. How many bytes they took.
+    /// Hands over the records there are, at most as many as the ring holds, and shows the agent all the time that somebody reads.
+    /// How many bytes they took.
     ///
     /// # Errors
     /// The file cannot be read, or has what the agent never writes.
     pub fn read(&mut self, out: &mut dyn FnMut(&Piece<'_>)) -> io::Result<u64> {
         let begin = self.tail;
+        beat(&self.file, &mut self.beat_ns, (self.now_ns)())?;
         while self.tail - begin < self.capacity {
             let rest = self.capacity - self.tail % self.capacity;
             if rest < RECORD_HEAD as u64 {
@@ -229,7 +231,10 @@ impl PlaintextRing {
             // What was written before the words that were just seen is to be seen now.
             fence(Ordering::Acquire);
             self.fill(committed)?;
-            pieces(&self.buffer).for_each(|piece| out(&piece));
+            for piece in pieces(&self.buffer) {
+                out(&piece);
+                beat(&self.file, &mut self.beat_ns, (self.now_ns)())?;
+            }
             self.tail += committed as u64;
             publish(&self.file, self.tail)?;
         }
@@ -240,6 +245,15 @@ impl PlaintextRing {
         self.buffer.resize(length, 0);
         self.file.read_exact_at(&mut self.buffer, HEAD + self.tail % self.capacity)
     }
+}
+
+/// Shows the agent that somebody reads, if it is time to.
+fn beat(file: &File, last_ns: &mut u64, now_ns: u64) -> io::Result<()> {
+    if now_ns.saturating_sub(*last_ns) < BEAT_INTERVAL_NS {
+        return Ok(());
+    }
+    *last_ns = now_ns;
+    file.write_all_at(&now_ns.to_ne_bytes(), BEAT_AT)
 }
 
 /// Makes room up to a position. No agent takes a number for one that it sees half written, because its complement does not fit.

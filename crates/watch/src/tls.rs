@@ -57,6 +57,8 @@ pub(crate) struct TlsSource {
     /// The process that took no agent when the watch began: it is not asked again.
     refused: Option<Pid>,
     covered_until: Option<Nanos>,
+    /// When the agent was last known to copy: what it copied until then has been read.
+    read_until: Option<Nanos>,
     topics: TopicIds,
     counters: Counters,
     /// Whether the counts begin from 0 again.
@@ -79,6 +81,7 @@ impl TlsSource {
             outage: None,
             refused: None,
             covered_until: None,
+            read_until: None,
             topics: TopicIds::default(),
             counters: Counters::default(),
             is_recounted: false,
@@ -125,7 +128,10 @@ impl TlsSource {
                 take_requests(body, |request| batch.push(Event::Request(request)))?;
                 batch.send();
             }
-            Kind::Time => {}
+            Kind::Time => {
+                let read_ns = body.try_into().map(u64::from_ne_bytes).map_err(|_| invalid())?;
+                self.read_until = Some(feed.clock.from_monotonic(read_ns));
+            }
             Kind::Log => return Err(invalid()),
             Kind::Said => match serde_json::from_slice(body)? {
                 Answer::Counted { counters, .. } => self.counters = *counters,
@@ -142,7 +148,8 @@ impl TlsSource {
         if self.session.take().is_some() {
             self.counters = Counters::default();
             self.is_recounted = true;
-            self.covered_until = Some(feed.now() - Nanos::from_millis(1_000));
+            let assumed = feed.now() - Nanos::from_millis(1_000);
+            self.covered_until = Some(self.read_until.take().map_or(assumed, |until| until.min(assumed)));
         }
         self.is_read.store(false, Ordering::Relaxed);
         self.outage = Some((why, Instant::now()));
@@ -268,7 +275,9 @@ fn load_agent(pid: Pid, nonce: u64) -> Result<File, String> {
     };
     let load = move || {
         let file = attach().map_err(|error| error.to_string())?;
-        let ring = file.try_clone().map(|file| PlaintextRing::new(file, RING_BYTES, nonce));
+        let ring = file
+            .try_clone()
+            .map(|file| PlaintextRing::new(file, RING_BYTES, nonce, crate::clock::monotonic_ns));
         match ring.and_then(|ring| ring.state()).map_err(|error| error.to_string())? {
             AgentState::Copies => Ok(file),
             AgentState::Refused(why) => Err(format!("JVM {pid}: {why}")),

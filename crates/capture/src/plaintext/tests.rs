@@ -1,9 +1,11 @@
+use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 use model::{Nanos, Request, RequestSource};
 
-use super::{AgentState, HEAD, PADDING, Piece, PlaintextRing, RECORD_HEAD, RingLosses, WRITTEN};
+use super::{AgentState, BEAT_AT, HEAD, PADDING, Piece, PlaintextRing, RECORD_HEAD, RingLosses, WRITTEN};
 use crate::tests::kafka;
 use crate::{Analyzer, Config};
 
@@ -21,7 +23,16 @@ struct Agent {
 fn ring() -> (Agent, PlaintextRing) {
     let file = tempfile::tempfile().unwrap();
     PlaintextRing::create(&file, CAPACITY, NONCE).unwrap();
-    (Agent { file: file.try_clone().unwrap(), head: 0 }, PlaintextRing::new(file, CAPACITY, NONCE))
+    (Agent { file: file.try_clone().unwrap(), head: 0 }, PlaintextRing::new(file, CAPACITY, NONCE, now_ns))
+}
+
+thread_local! {
+    /// What the reader's clock says.
+    static NOW_NS: Cell<u64> = const { Cell::new(1_000_000_000) };
+}
+
+fn now_ns() -> u64 {
+    NOW_NS.get()
 }
 
 impl Agent {
@@ -79,6 +90,24 @@ fn records_come_as_they_went_round_after_round() {
         assert_eq!(read(&mut ring), expected, "{round}");
     }
     assert!(agent.head > 20 * u64::from(CAPACITY), "{}", agent.head);
+}
+
+/// An agent stops if it sees no beat for 3 s, and a reader that gets little of a CPU takes longer for a full ring.
+#[test]
+fn a_reader_shows_that_it_reads_while_it_is_at_a_full_ring() {
+    let (mut agent, mut ring) = ring();
+    for number in 0..30 {
+        agent.put(0, number, b"slowly");
+    }
+    let mut beats = BTreeSet::new();
+    ring.read(&mut |_| {
+        let mut beat = [0; 8];
+        agent.file.read_exact_at(&mut beat, BEAT_AT).unwrap();
+        beats.insert(u64::from_ne_bytes(beat));
+        NOW_NS.set(now_ns() + 200_000_000);
+    })
+    .unwrap();
+    assert_eq!(beats.len(), 30);
 }
 
 #[test]

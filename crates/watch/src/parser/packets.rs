@@ -171,7 +171,8 @@ impl Parser {
         self.drops = 0;
         self.analyzer.set_ports(ports);
         let file = self.channel.take_descriptor().ok_or_else(invalid)?;
-        self.input = Some(Input::Plaintext(PlaintextRing::new(file.into(), capacity, nonce)));
+        let ring = PlaintextRing::new(file.into(), capacity, nonce, crate::clock::monotonic_ns);
+        self.input = Some(Input::Plaintext(ring));
         Ok(())
     }
 
@@ -195,19 +196,23 @@ impl Parser {
         let began_ns = crate::clock::monotonic_ns();
         let clock = self.offset;
         let (mut slice, mut sent) = (Slice::new(Slice::SHORT), Ok(()));
-        let read = ring.beat(began_ns).and_then(|()| {
-            ring.read(&mut |piece| {
-                let (begun, ended) = piece.called_before(crate::clock::monotonic_ns());
-                let times = (clock.from_monotonic(begun), clock.from_monotonic(ended));
-                analyzer.piece(piece, times, &mut |request| requests.push(&*request));
-                if requests.is_full() && sent.is_ok() {
-                    sent = requests.send(channel);
-                }
-                slice.rest_if_over(|| is_last);
-            })
+        // Before what it had copied until then is read.
+        let has_ended = !is_last && ring.state().is_ok_and(|is| is == AgentState::Ended);
+        let read = ring.read(&mut |piece| {
+            let (begun, ended) = piece.called_before(crate::clock::monotonic_ns());
+            let times = (clock.from_monotonic(begun), clock.from_monotonic(ended));
+            analyzer.piece(piece, times, &mut |request| requests.push(&*request));
+            if requests.is_full() && sent.is_ok() {
+                sent = requests.send(channel);
+            }
+            slice.rest_if_over(|| is_last);
         });
         sent?;
         requests.send(channel)?;
+        if has_ended {
+            return self
+                .end("the agent in the JVM stopped, because what it copied was not read for too long");
+        }
         channel.send(Kind::Time, &began_ns.to_ne_bytes(), None)?;
         match read {
             Ok(0) => std::thread::sleep(LOOK.min(timeout)),
