@@ -255,7 +255,11 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
     let muted = window.connection_busy(request, span);
     let fits = stages::fits_window(request);
     let mut free = TimeBudget::new(span);
-    let mut found = stops::explain_arrival(window, !fits, span, &mut free);
+    let mut found = if request.seen_by == Some(RequestSource::TlsAgent) {
+        held_up_between_reads(window, request, span, &mut free)
+    } else {
+        stops::explain_arrival(window, !fits, span, &mut free)
+    };
     if muted > Nanos::ZERO {
         // What was ahead of it stood still too, and tells it.
         found.clear();
@@ -272,18 +276,42 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
     found
 }
 
+/// What kept the network thread between its reads of a request's bytes, of one whose bytes may have come long before: a stop, or
+/// one wait for a CPU. What the thread did for others, and its short waits, are taken and not explained: the client may have been
+/// slow as well.
+fn held_up_between_reads(
+    window: &Window,
+    request: &Request,
+    span: TimeSpan,
+    free: &mut TimeBudget,
+) -> Vec<CauseCandidate> {
+    let mut found = stops::explain(window, 0, span, free);
+    if let Some(read) = window.sockets.last_read_within(connection_of(request), span) {
+        let waited = cpu::runnable_thread(window, read.tid, span, free);
+        let mut intervals = window.off_cpu.of(&read.tid).overlapping(span);
+        let is_one = intervals.any(|wait| span.is_most(waits::runnable(wait).within(span).length()));
+        found.extend(waited.filter(|_| is_one));
+        free.take_all(window.sockets.of_thread(read.tid, span).map(Span::span));
+    }
+    for cause in &mut found {
+        cause.confidence = cause.confidence.min(Confidence::Strong);
+    }
+    found
+}
+
 /// A response whose bytes went slowly, within what is left of the time from its first byte on.
 pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
     let (window, request) = (course.window, course.request);
     let span = TimeSpan::new(course.answered, course.end);
     let trouble = trouble_evidence(window, request, span);
-    let (bytes, last) = (request.response_bytes?, request.response_sequence_end()?.wrapping_sub(1));
+    let (bytes, rest) = (request.response_bytes?, response_end(window, request, span)?);
+    let last = rest.wrapping_sub(1);
     let handed = window.sockets.write_of(connection_of(request), last, span.end).map(|write| write.end);
     let handed = handed.filter(|handed| *handed >= span.start);
     let given = handed.map_or(Nanos::ZERO, |handed| free.take(TimeSpan::new(handed, span.end)));
     let before = handed.map_or(span, |handed| span.until(handed));
     let waited =
-        if trouble.is_empty() { free.take_all(no_room(course, before.end)) } else { free.take(before) };
+        if trouble.is_empty() { free.take_all(no_room(course, rest, before.end)) } else { free.take(before) };
     let time = given + waited;
     if time <= Nanos::ZERO {
         return None;
@@ -298,12 +326,20 @@ pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> O
     Some(slow_client(window, request, (confidence, time), seen))
 }
 
-/// The times between two writes of a response in which the client's window had no room for what was left.
-fn no_room(course: &Breakdown<'_>, until: Nanos) -> Vec<TimeSpan> {
+/// The number after a response's last byte, by its size, or by the last write within the broker's calls for one that is
+/// encrypted: how many bytes that makes is not known otherwise.
+fn response_end(window: &Window, request: &Request, span: TimeSpan) -> Option<u32> {
+    if request.seen_by == Some(RequestSource::TlsAgent) {
+        return Some(window.sockets.last_write_within(connection_of(request), span)?.next());
+    }
+    request.response_sequence_end()
+}
+
+/// The times between two writes of a response, which ends before the number `last`, in which the client's window had no room
+/// for what was left.
+fn no_room(course: &Breakdown<'_>, last: u32, until: Nanos) -> Vec<TimeSpan> {
     let (window, request) = (course.window, course.request);
-    let (Some(first), Some(last)) = (course.answer, request.response_sequence_end()) else {
-        return Vec::new();
-    };
+    let Some(first) = course.answer else { return Vec::new() };
     let mut gaps = Vec::new();
     let mut before = first;
     for write in window.sockets.writes_within(connection_of(request), first, until) {

@@ -3,10 +3,11 @@
 
 use model::{
     BlockIo, Cause, Confidence, Device, Direction, DirtyThrottle, Event, FileKind, FileOp, FileOpKind,
-    HostSample, HostScope, JvmPause, JvmPauseKind, KernelSpan, Nanos, OffCpu, Reclaim, Request, Row,
-    SocketOp, SocketOpKind, SpanSource, Stage, TcpEvent, TcpEventKind, Verdict, Waker,
+    HostSample, HostScope, JvmPause, JvmPauseKind, KernelSpan, Nanos, OffCpu, Reclaim, Request,
+    RequestSource, Row, SocketOp, SocketOpKind, SpanSource, Stage, TcpEvent, TcpEventKind, Verdict, Waker,
 };
 
+use super::stages::{NETWORK, numbered, read, us};
 use super::{JOURNAL_STACK, append, asked, commit, device, io, ms, off_cpu, op, request, run};
 
 const RECLAIM: &str = "ext4_da_write_begin;try_to_free_mem_cgroup_pages;shrink_node;schedule";
@@ -783,6 +784,24 @@ fn a_window_without_room_is_the_clients_unless_the_network_thread_was_elsewhere(
     assert_eq!(found(with(events, [Event::SocketOp(Box::new(elsewhere))])).0, Cause::Unobserved);
 }
 
+/// Of TLS the numbers of a response's bytes are not known, but those of the calls that wrote it are.
+#[test]
+fn a_window_without_room_is_the_clients_of_a_tls_connection_too() {
+    let with_room = |room| {
+        let (ours, mut events) = in_two_writes(room);
+        events.retain(|event| !matches!(event, Event::Request(_)));
+        events.push(asked(Request {
+            seen_by: Some(RequestSource::TlsAgent),
+            sequence: None,
+            response_sequence: None,
+            ..ours
+        }));
+        found(events)
+    };
+    assert_eq!(with_room(20_000), (Cause::SlowClient, Confidence::Strong));
+    assert_eq!(with_room(200_000).0, Cause::Unobserved, "there was room");
+}
+
 #[test]
 fn a_lossy_link_is_not_the_disks_nor_is_a_slow_disk_the_links() {
     let (ours, _) = leaving(1_149);
@@ -809,6 +828,28 @@ fn a_large_request_may_have_waited_for_a_broker_that_did_not_read() {
     let events = || vec![op(append(7, 0, ms(1_141), ms(1_150), 1)), asked(large.clone())];
     assert_eq!(found(events()), (Cause::SlowClient, Confidence::Strong));
     assert_eq!(found(with(events(), [stop(1_010, 1_135, None, 1)])).0, Cause::Unobserved);
+}
+
+/// When bytes of TLS came is not known, only when the broker read them: between two calls it may have been held up itself.
+#[test]
+fn what_a_held_up_network_thread_read_late_did_not_come_slowly() {
+    let ours = Request { arrival_end: ms(1_200), ..numbered(request(1, 0, 1_000, 1_205, 1)) };
+    let with = |meanwhile: Vec<Event>| {
+        let reads = [ms(1_000), us(1_199_800)].map(|start| read(&ours, start, start + us(100)));
+        let append = op(append(7, 0, ms(1_203), ms(1_204), 1));
+        let by_agent = Some(RequestSource::TlsAgent);
+        let ours = Request { seen_by: by_agent, sequence: None, response_sequence: None, ..ours.clone() };
+        found([meanwhile, reads.into(), vec![append, asked(ours)]].concat())
+    };
+    assert_eq!(with(Vec::new()), (Cause::SlowClient, Confidence::Strong));
+    assert_eq!(with(vec![stop(1_010, 1_190, None, 1)]), (Cause::GcPause, Confidence::Strong));
+    assert_eq!(with(vec![stop(1_010, 1_060, None, 1)]).0, Cause::SlowClient, "longer than the pause");
+    assert_eq!(with(vec![starved(NETWORK, 1_010, 1_190)]).0, Cause::RunQueue);
+    let often = (0..10).map(|at| starved(NETWORK, 1_010 + 18 * at, 1_022 + 18 * at)).collect();
+    assert_ne!(with(often).0, Cause::RunQueue, "it had a CPU in between, and read nothing");
+    assert_eq!(with(vec![starved(NETWORK + 1, 1_010, 1_190)]).0, Cause::SlowClient, "another thread");
+    let other = Request { client: "10.0.0.9:1".parse().unwrap(), ..ours.clone() };
+    assert_eq!(with(vec![read(&other, ms(1_010), ms(1_190))]).0, Cause::Unobserved, "elsewhere");
 }
 
 fn stop(start: i64, end: i64, gc_id: Option<u32>, pid: u32) -> Event {

@@ -106,9 +106,7 @@ impl Sockets {
 
     /// The last read of a connection within a stretch.
     pub(crate) fn last_read_within(&self, connection: Connection, span: TimeSpan) -> Option<SocketCall> {
-        let reads = &self.connections.get(&connection)?.reads;
-        let before = reads.kept.range(..reads.first_after(span.end));
-        before.rev().copied().take_while(|call| call.end > span.start).find(|call| call.start >= span.start)
+        self.connections.get(&connection)?.reads.last_within(span)
     }
 
     /// The last write to a connection within a stretch.
@@ -123,6 +121,11 @@ impl Sockets {
         let writes = &self.connections.get(&connection)?.writes;
         let after = writes.kept.range(writes.first_after(span.start)..);
         after.copied().take_while(|call| call.end <= span.end).find(|call| call.start >= span.start)
+    }
+
+    /// The last write to a connection within a stretch.
+    pub(crate) fn last_write_within(&self, connection: Connection, span: TimeSpan) -> Option<SocketCall> {
+        self.connections.get(&connection)?.writes.last_within(span)
     }
 
     /// What else a connection was given from a write on, as far as it began before `until`.
@@ -192,6 +195,12 @@ impl CallTimeline {
         self.near.partition_point(&self.kept, |call| call.end <= time)
     }
 
+    /// The last call that lies within a stretch.
+    fn last_within(&self, span: TimeSpan) -> Option<SocketCall> {
+        let before = self.kept.range(..self.first_after(span.end));
+        before.rev().copied().take_while(|call| call.end > span.start).find(|call| call.start >= span.start)
+    }
+
     /// The call that moved this byte, if it is among those near the moment.
     fn covering(&self, byte: u32, near: Nanos) -> Option<SocketCall> {
         let mut at = self.first_after(near).min(self.kept.len().checked_sub(1)?);
@@ -224,6 +233,11 @@ impl SocketCall {
     /// How many bytes a call that began before a number had yet to move until then.
     pub(crate) fn left_until(&self, number: u32) -> u32 {
         number.wrapping_sub(self.first)
+    }
+
+    /// The number after the last byte that it moved.
+    pub(crate) fn next(&self) -> u32 {
+        self.next
     }
 
     /// How many bytes from a number on had been moved when the call returned.
