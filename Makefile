@@ -18,6 +18,7 @@
 #   make faults  injects causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again);
 #                `make faults-short` injects a dozen of them once each, on three brokers: part of `make test`;
+#                `make faults-tls` the same over TLS, watched with --see-tls: part of `make test-long`;
 #                `make faults-guest` those that only a hypervisor can, in a virtual machine; `make accuracy` has README and the
 #                page on accuracy quote the last whole run
 #   make fs      the same broker and load on one file system after the other, 15 minutes on an otherwise idle machine
@@ -60,7 +61,7 @@ endif
 KERNELS ?= 6.1 6.12
 VMTEST_SHORT := matrix always_on
 
-.PHONY: accuracy agent attack docs manual deb quick test-long live-long demo faults faults-always-on faults-guest faults-short fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture sbom supply-chain web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
+.PHONY: accuracy agent attack docs manual deb quick test-long live-long demo faults faults-always-on faults-guest faults-short faults-tls fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture sbom supply-chain web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -78,7 +79,7 @@ quick:
 # fleet of brokers, the locks of two JDKs, TLS of old brokers and newer JDKs, dashboards, the package and the service, object stores, SQL engines. The rest of the list is of the same kind:
 # the build without Linux, more inputs for each fuzz target, one kernel more, a machine that is paused.
 LIVE_LONG := always_on_latencies attacks dashboards deploy escalation fleet fleet_sql interruptions locks many_agents newest_clients old_versions power_cuts stores tls_versions tuning
-TEST_LONG := offline fuzz-long live-long vmtest vmtest-pause
+TEST_LONG := offline fuzz-long live-long faults-tls vmtest vmtest-pause
 test-long: setup-test
 	@echo "test-long: $(TEST_LONG); live tests: $(LIVE_LONG); kernels: $(KERNELS)"
 	$(MAKE) $(TEST_LONG)
@@ -141,6 +142,11 @@ fs: setup-fs
 faults-short: setup-test
 	$(OF_WORKSPACE) --test sample --test live --no-run
 	target/debug/brokerscope-lab faults --short --seed $(SEED)
+
+# The same with clients that speak TLS, but for those that nobody sees then.
+faults-tls: setup-test
+	$(OF_WORKSPACE) --test sample --test live --no-run
+	target/debug/brokerscope-lab faults --short --tls --seed $(SEED)
 
 tune: setup-faults
 	$(CARGO) build --release -p brokerscope -p lab

@@ -160,6 +160,9 @@ pub(crate) fn run(arguments: &FaultsArguments, brokerscope: Option<&Path>) -> Re
         }
         faults.retain(|fault| !is_meant(fault));
     }
+    if arguments.tls && arguments.only.is_empty() {
+        leave_out_of_tls(&mut faults);
+    }
     let bounds = if arguments.short { Bounds::SHORT } else { Bounds::WANTED };
     let results = match &arguments.keep {
         Some(directory) if arguments.again => score_again(directory, &faults, brokerscope)?,
@@ -174,6 +177,16 @@ pub(crate) fn run(arguments: &FaultsArguments, brokerscope: Option<&Path>) -> Re
         0 => Ok(()),
         count => Err(Error::Unusable(format!("{count} target(s) missed"))),
     }
+}
+
+/// Leaves out those that have no truth where clients speak TLS, and says so.
+fn leave_out_of_tls(faults: &mut Vec<&'static Fault>) {
+    faults.retain(|fault| {
+        fault
+            .no_truth_over_tls
+            .inspect(|why| say(&format!("LEFT OUT: {}, because {why}", fault.name)))
+            .is_none()
+    });
 }
 
 /// Runs each fault; one that cannot be run to its end does not keep the others from being run.
@@ -423,6 +436,15 @@ mod group_tests {
         assert_eq!(names(&groups, "slow-device"), ["slow-device", "dirty-throttling"]);
         let count: usize = groups.iter().map(|group| group.faults.len()).sum();
         assert_eq!(count, ALL.len());
+    }
+
+    #[test]
+    fn what_waits_in_the_socket_is_left_out_of_tls() {
+        let mut faults = ALL.to_vec();
+        leave_out_of_tls(&mut faults);
+        let has = |name| faults.iter().any(|fault| fault.name == name);
+        assert!(has("journal-stall") && has("slow-reader") && !has("head-of-line") && !has("quota"));
+        assert_eq!(faults.len(), ALL.len() - 4);
     }
 
     #[test]

@@ -277,8 +277,7 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
 }
 
 /// What kept the network thread between its reads of a request's bytes, of one whose bytes may have come long before: a stop, or
-/// one wait for a CPU. What the thread did for others, and its short waits, are taken and not explained: the client may have been
-/// slow as well.
+/// waits for a CPU. What the thread did for others is taken and not explained: the client may have been slow as well.
 fn held_up_between_reads(
     window: &Window,
     request: &Request,
@@ -287,10 +286,7 @@ fn held_up_between_reads(
 ) -> Vec<CauseCandidate> {
     let mut found = stops::explain(window, 0, span, free);
     if let Some(read) = window.sockets.last_read_within(connection_of(request), span) {
-        let waited = cpu::runnable_thread(window, read.tid, span, free);
-        let mut intervals = window.off_cpu.of(&read.tid).overlapping(span);
-        let is_one = intervals.any(|wait| span.is_most(waits::runnable(wait).within(span).length()));
-        found.extend(waited.filter(|_| is_one));
+        found.extend(cpu::runnable_thread(window, read.tid, span, free));
         free.take_all(window.sockets.of_thread(read.tid, span).map(Span::span));
     }
     for cause in &mut found {

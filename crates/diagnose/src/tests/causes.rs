@@ -845,8 +845,6 @@ fn what_a_held_up_network_thread_read_late_did_not_come_slowly() {
     assert_eq!(with(vec![stop(1_010, 1_190, None, 1)]), (Cause::GcPause, Confidence::Strong));
     assert_eq!(with(vec![stop(1_010, 1_060, None, 1)]).0, Cause::SlowClient, "longer than the pause");
     assert_eq!(with(vec![starved(NETWORK, 1_010, 1_190)]).0, Cause::RunQueue);
-    let often = (0..10).map(|at| starved(NETWORK, 1_010 + 18 * at, 1_022 + 18 * at)).collect();
-    assert_ne!(with(often).0, Cause::RunQueue, "it had a CPU in between, and read nothing");
     assert_eq!(with(vec![starved(NETWORK + 1, 1_010, 1_190)]).0, Cause::SlowClient, "another thread");
     let other = Request { client: "10.0.0.9:1".parse().unwrap(), ..ours.clone() };
     assert_eq!(with(vec![read(&other, ms(1_010), ms(1_190))]).0, Cause::Unobserved, "elsewhere");

@@ -22,6 +22,10 @@ use crate::net::Network;
 use crate::session::{interrupt, say};
 use crate::volume::{Extent, FileSystem};
 
+/// Of requests that wait before the broker reads them: of TLS only its own calls are seen.
+pub(super) const WAITS_IN_SOCKET: Option<&str> =
+    Some("its requests wait in the socket, which --see-tls does not see");
+
 /// The topic that the load writes to.
 pub(super) const TOPIC: &str = "orders";
 /// The most partitions that are drawn; the topic has as many.
@@ -40,6 +44,8 @@ pub(super) struct Fault {
     pub(super) shares: bool,
     /// Whether only a guest's hypervisor can inject it.
     pub(super) guest_only: bool,
+    /// Why it has no truth where clients speak TLS: `--tls` leaves it out then, unless it is named.
+    pub(super) no_truth_over_tls: Option<&'static str>,
     /// Which Kafka.
     pub(super) kafka: &'static str,
     /// Lines of server.properties.
@@ -77,6 +83,7 @@ impl Fault {
         volume: None,
         shares: false,
         guest_only: false,
+        no_truth_over_tls: None,
         kafka: kafka::DEFAULT_VERSION,
         properties: &[],
         topic_configs: &[],

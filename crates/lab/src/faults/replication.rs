@@ -19,6 +19,7 @@ use crate::session::interrupt;
 pub(super) const TLS_REPLICATION: Fault = Fault {
     name: "tls-replication",
     story: "a follower that replicates over TLS is halted, or its link is thin",
+    no_truth_over_tls: Some("--see-tls reads the followers' fetches, which it is about not seeing"),
     topic_brokers: &[LEADER as u32, FOLLOWER as u32],
     load: |rng| Traffic { acks: -1, ..standard_load(rng) },
     threshold_ms: (40, 100),

@@ -41,6 +41,9 @@ pub(super) struct Score {
     /// Blamed on something else, or on nothing: by the injected cause.
     #[serde(default)]
     pub(super) wrong: BTreeMap<String, u64>,
+    /// Of these, blamed on nothing.
+    #[serde(default)]
+    pub(super) without_cause: u64,
     /// Of these, blamed on something else, although everything was said to be joined by exact keys.
     pub(super) wrong_exact: u64,
     /// Of all slow requests, in windows or not, those that were given no cause although the evidence has a wait of the request's
@@ -96,6 +99,8 @@ impl Score {
         };
         let counts = [
             (self.observed.values().sum(), "of them by what was observed independently"),
+            (self.without_cause, "without a cause"),
+            (self.victims.saturating_sub(self.right + self.without_cause), "with a wrong one"),
             (self.wrong_exact, "wrong and exact"),
             (self.unobserved_waits, "unobserved although a wait was seen"),
             (self.observed_outside_count(), "outside windows blamed on what was observed independently"),
@@ -234,6 +239,7 @@ impl Score {
             Judgement::Injected => {}
             Judgement::Observed => *self.observed.entry(injected).or_default() += 1,
             Judgement::Wrong => {
+                self.without_cause += u64::from(said.is_silent());
                 self.wrong_exact += u64::from(!said.is_silent() && said.is_exact());
                 self.example(said, &format!("injected {injected}"));
                 *self.wrong.entry(injected).or_default() += 1;
@@ -470,7 +476,8 @@ mod tests {
         };
         let lines = [waited("unobserved", 100), waited("unobserved", 99), waited("kernel-wait", 200)];
         let score = scored(&lines, &[window(vec![Truth::of(&["journal-commit"])])]);
-        assert_eq!((score.victims, score.unobserved_waits), (3, 1));
+        assert_eq!((score.victims, score.without_cause, score.unobserved_waits), (3, 3, 1));
+        assert!(score.in_short(0, 0).contains(", 3 without a cause"));
     }
 
     #[test]
