@@ -88,7 +88,7 @@ fn joins_are_by_base_offset(summary: &Value, log: &[LoggedRequest]) {
 }
 
 /// A slow journal, and six producers on TLS connections that meet it.
-struct Stalled {
+struct SlowJournal {
     broker: Broker,
     load: Load,
     volume: Volume,
@@ -96,7 +96,7 @@ struct Stalled {
     _site: LabSite,
 }
 
-impl Stalled {
+impl SlowJournal {
     fn start(directory: &Path) -> Self {
         let site = LabSite::claim().unwrap();
         let options = VolumeOptions {
@@ -142,7 +142,7 @@ fn verdicts(recording: &Path) -> (Verdicts, Value) {
 /// Two recorders watch the same requests, by the agent and by the log.
 pub(crate) fn verdicts_agree(name: &str) {
     let directory = directory(name);
-    let Stalled { broker, load, mut volume, _site } = Stalled::start(&directory);
+    let SlowJournal { broker, load, mut volume, _site } = SlowJournal::start(&directory);
     let log = broker.request_log.clone().unwrap();
     let paths: [PathBuf; 2] = ["by-agent", "by-log"].map(|name| directory.join(name));
     let by_agent = Recorder::start_with(&paths[0], broker.pid, &["--see-tls"]);
