@@ -1,5 +1,5 @@
 //! Processes that parse for a watch what others wrote: the watch opens sockets, they read them in a sandbox.
-//! A thread would not do: others hold capabilities in the same memory. Does not know packets.
+//! A thread would not do: others hold capabilities in the same memory. Does not know packets. Not fuzzed: hands pieces of a log on.
 
 pub(crate) mod channel;
 #[doc(hidden)]

@@ -51,7 +51,9 @@ pub(crate) fn read(json: &[u8], end: Nanos, times: KafkaTimes) -> Option<LogRow>
         METADATA => {
             let line: Line<'_, IgnoredAny, Metadata<'_>> = serde_json::from_slice(json).ok()?;
             let mut row = line.row(end, times)?;
-            row.topics = line.response.0.map_or_else(Vec::new, Metadata::names);
+            let Some(answer) = line.response.0 else { return Some(row) };
+            (row.request.error_code, row.request.throttle_ms) = (answer.error_code, answer.throttle_time_ms);
+            row.topics = answer.names();
             Some(row)
         }
         FIND_COORDINATOR => with_ids::<Coordinator<'_>>(json, end, times),
@@ -377,9 +379,14 @@ impl FetchRequest<'_> {
 
 /// What a response to a request for metadata says of topics.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
     #[serde(borrow, default)]
     topics: Vec<TopicName<'a>>,
+    #[serde(default)]
+    error_code: Option<i16>,
+    #[serde(default)]
+    throttle_time_ms: Option<i32>,
 }
 
 #[derive(Deserialize)]
@@ -515,6 +522,14 @@ mod tests {
         assert_eq!(ids(10, r#"{"key":"g","keyType":1}"#), transaction);
         assert_eq!(ids(9, r#"{"groups":[{"groupId":"g"}]}"#), group);
         assert_eq!(ids(22, r#"{"transactionalId":"g"}"#), transaction);
+    }
+
+    #[test]
+    fn metadata_has_its_codes_and_the_names_of_topics() {
+        let answer = r#"{"throttleTimeMs":4,"errorCode":0,"topics":[{"name":"t","topicId":"due63qYgSzyHFkAqWkWjMg","partitions":[]},{"name":null,"topicId":"x"}]}"#;
+        let LogRow { request, topics, .. } = row(3, r#"{"topics":null}"#, answer).unwrap();
+        assert_eq!((request.error_code, request.throttle_ms), (Some(0), Some(4)));
+        assert_eq!(topics, [(TopicId::parse("due63qYgSzyHFkAqWkWjMg").unwrap(), "t".into())]);
     }
 
     /// A real log: as many rows as requests, and the topics that responses name.
