@@ -37,9 +37,9 @@ impl Site {
         let directory = traffic::directory("client-properties");
         let kafka = Kafka::prepare(DEFAULT_VERSION).unwrap();
         let mut options = BrokerOptions::new(directory.join("broker"));
-        let [port, controller, ssl, sasl] = free_ports();
+        let [port, controller, tls, sasl] = free_ports();
         options.port = Some(port);
-        options.properties = properties(&directory, [port, controller, ssl, sasl]);
+        options.properties = properties(&directory, [port, controller, tls, sasl]);
         options.is_throwaway = true;
         let broker = Broker::start(&kafka, options).unwrap();
         let site = Self { directory, kafka, broker };
@@ -111,12 +111,12 @@ fn free_ports() -> [u16; 4] {
 }
 
 /// Its certificate names `kafka-1`, which clients of SASL connect to, and not where clients of SSL do.
-fn properties(directory: &Path, [port, controller, ssl, sasl]: [u16; 4]) -> Vec<(String, String)> {
+fn properties(directory: &Path, [port, controller, tls, sasl]: [u16; 4]) -> Vec<(String, String)> {
     let read = |name: &str| fs::read_to_string(Path::new(CERTIFICATES).join(name)).unwrap();
     fs::create_dir_all(directory).unwrap();
     let keystore = directory.join("broker.pem");
     fs::write(&keystore, read("broker.key") + &read("broker.pem")).unwrap();
-    let advertised = format!("PLAINTEXT://127.0.0.1:{port},SSL://127.0.0.1:{ssl}");
+    let advertised = format!("PLAINTEXT://127.0.0.1:{port},SSL://127.0.0.1:{tls}");
     let bound = format!("{advertised},SASL://127.0.0.1:{sasl}");
     let plain = "org.apache.kafka.common.security.plain.PlainLoginModule required";
     let scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;";
@@ -157,17 +157,17 @@ fn settings_in_force_come_over_tls_and_by_a_password() {
     let truststore =
         |name: &str| format!("ssl.truststore.type=PEM\nssl.truststore.location={CERTIFICATES}/{name}.pem");
     let (trusted, other) = (truststore("ca"), truststore("alone"));
-    let sasl = |name: &str, mechanism: &str, password: &str, trusted: &str| {
+    let by_password = |name: &str, mechanism: &str, password: &str, trusted: &str| {
         let mechanism = format!("sasl.mechanism={mechanism}");
         site.client(name, &["security.protocol=SASL_SSL", trusted, &mechanism, &jaas(password)])
     };
     for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"] {
-        site.knows(&sasl("right", mechanism, PASSWORD, &trusted));
+        site.knows(&by_password("right", mechanism, PASSWORD, &trusted));
         let refused = format!("refused the user name or password of --client-properties ({mechanism}: ");
-        site.does_not_know(&sasl("wrong", mechanism, "other-secret", &trusted), &refused);
+        site.does_not_know(&by_password("wrong", mechanism, "other-secret", &trusted), &refused);
     }
     let unknown = "its certificate is not trusted: no certificate in ssl.truststore has signed it";
-    site.does_not_know(&sasl("unknown", "PLAIN", PASSWORD, &other), unknown);
+    site.does_not_know(&by_password("unknown", "PLAIN", PASSWORD, &other), unknown);
 
     // Clients of this listener connect to an address that its certificate does not name.
     let no_name = "ssl.endpoint.identification.algorithm=";
@@ -176,17 +176,24 @@ fn settings_in_force_come_over_tls_and_by_a_password() {
         inline("alone.pem"),
         inline("alone.key")
     );
-    let ssl = |name: &str, more: &[&str]| {
+    let by_certificate = |name: &str, more: &[&str]| {
         site.client(name, &[&["security.protocol=SSL", &trusted][..], more].concat())
     };
-    site.does_not_know(&ssl("name", &[&own]), "it is for kafka-1, *.kafka.example, not for 127.0.0.1");
-    site.knows(&ssl("certificate", &[no_name, &own]));
-    site.does_not_know(&ssl("no-certificate", &[no_name]), "does it require a client's certificate");
+    site.does_not_know(
+        &by_certificate("name", &[&own]),
+        "it is for kafka-1, *.kafka.example, not for 127.0.0.1",
+    );
+    site.knows(&by_certificate("certificate", &[no_name, &own]));
+    site.does_not_know(
+        &by_certificate("no-certificate", &[no_name]),
+        "does it require a client's certificate",
+    );
 
-    let (said, manifest) = site.record("recording", &sasl("right", "SCRAM-SHA-512", PASSWORD, &trusted));
+    let (said, manifest) =
+        site.record("recording", &by_password("right", "SCRAM-SHA-512", PASSWORD, &trusted));
     assert_eq!(manifest["broker"]["settings_in_force"]["num.io.threads"], "9", "{manifest}");
     assert!(!said.contains("are not known"), "{said}");
-    let (said, manifest) = site.record("refused", &sasl("wrong", "PLAIN", "other-secret", &trusted));
+    let (said, manifest) = site.record("refused", &by_password("wrong", "PLAIN", "other-secret", &trusted));
     assert!(manifest["broker"]["settings_in_force"].is_null(), "{manifest}");
     let line =
         said.lines().filter(|line| line.contains("settings in force are not known: ")).collect::<Vec<_>>();
