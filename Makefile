@@ -78,7 +78,7 @@ quick:
 # Live tests that take long and whose subject rarely changes: old brokers and clients, the newest clients, following advice, a
 # fleet of brokers, the locks of two JDKs, TLS of old brokers and newer JDKs, dashboards, the package and the service, object stores, SQL engines. The rest of the list is of the same kind:
 # the build without Linux, more inputs for each fuzz target, one kernel more, a machine that is paused.
-LIVE_LONG := always_on_latencies attacks dashboards deploy escalation fleet fleet_sql interruptions locks many_agents newest_clients old_versions power_cuts stores tls_versions tuning
+LIVE_LONG := always_on_latencies attacks client_properties dashboards deploy escalation fleet fleet_sql interruptions locks many_agents newest_clients old_versions power_cuts stores tls_versions tuning
 TEST_LONG := offline fuzz-long live-long faults-tls vmtest vmtest-pause
 test-long: setup-test
 	@echo "test-long: $(TEST_LONG); live tests: $(LIVE_LONG); kernels: $(KERNELS)"

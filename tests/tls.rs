@@ -1,5 +1,4 @@
-//! `record --see-tls` and `record --request-log` on a broker whose clients speak TLS: Kafka's own request log on one side, the recording
-//! on the other; and verdicts by both.
+//! `record --see-tls` on a broker whose clients speak TLS: Kafka's own request log on one side, the recording on the other.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -9,8 +8,6 @@
     reason = "what cannot go on panics, and the test fails with it"
 )]
 
-#[path = "tls/logged.rs"]
-mod logged;
 #[path = "tls/site.rs"]
 mod site;
 
@@ -36,18 +33,6 @@ fn requests_agree_with_kafkas_log() {
 fn an_agent_whose_recorder_was_killed_stops_and_another_sees_everything() {
     let Some(_alone) = gate::live("an agent without its recorder") else { return };
     survives_kills("tls-killed", &[700]);
-}
-
-#[test]
-fn each_request_of_kafkas_log_is_a_row() {
-    let Some(_alone) = gate::live("rows of Kafka's request log") else { return };
-    logged::rows_are_those_of_the_log("tls-logged");
-}
-
-#[test]
-fn verdicts_by_kafkas_log_are_those_by_the_agent_or_none() {
-    let Some(_alone) = gate::live("verdicts by Kafka's request log") else { return };
-    logged::verdicts_agree("tls-logged-verdicts");
 }
 
 /// What a JVM that takes no agent says, in one line, and that the rest is recorded all the same.

@@ -1,4 +1,5 @@
-//! `record --see-tls` as in tests/tls.rs, with an old broker, a newer JDK and passwords.
+//! `record --see-tls` as in tests/tls.rs, with an old broker, a newer JDK and passwords; and `record --request-log`, whose rows and
+//! verdicts are held to Kafka's log and to the agent's.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -8,6 +9,8 @@
     reason = "what cannot go on panics, and the test fails with it"
 )]
 
+#[path = "tls/logged.rs"]
+mod logged;
 #[path = "tls/site.rs"]
 #[allow(dead_code, reason = "tests/tls.rs uses all of it")]
 mod site;
@@ -36,4 +39,16 @@ fn a_newer_jdk() {
 fn ten_kills() {
     let Some(_alone) = gate::live("an agent without its recorder, ten times") else { return };
     survives_kills("tls-ten-kills", &[0, 50, 100, 200, 400, 700, 1_000, 1_500, 2_200, 3_000]);
+}
+
+#[test]
+fn each_request_of_kafkas_log_is_a_row() {
+    let Some(_alone) = gate::live("rows of Kafka's request log") else { return };
+    logged::rows_are_those_of_the_log("tls-logged");
+}
+
+#[test]
+fn verdicts_by_kafkas_log_are_those_by_the_agent_or_none() {
+    let Some(_alone) = gate::live("verdicts by Kafka's request log") else { return };
+    logged::verdicts_agree("tls-logged-verdicts");
 }

@@ -75,5 +75,5 @@ fn open_ring(recorder: u32) -> anyhow::Result<PlaintextRing> {
     let file =
         File::options().read(true).write(true).open(&path).with_context(|| path.display().to_string())?;
     // Only orders are written into it.
-    Ok(PlaintextRing::new(file, 0, 0))
+    Ok(PlaintextRing::new(file, 0, 0, || 0))
 }

@@ -16,6 +16,7 @@ use jvm::{Machine, agent};
 use lab::broker::{make_keystore, tls_client_properties};
 use lab::kafka::{DEFAULT_VERSION, Kafka};
 use lab::{Broker, BrokerOptions};
+use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
 const TIMES: u32 = 1_000;
@@ -131,7 +132,6 @@ impl Drop for Site {
 /// Reads what an agent copies.
 struct Reader {
     ring: PlaintextRing,
-    begun: Instant,
     connections: BTreeSet<u64>,
 }
 
@@ -166,9 +166,9 @@ impl Reader {
     }
 
     fn of(file: File) -> Self {
-        let ring = PlaintextRing::new(file, RING_BYTES, NONCE);
+        let ring = PlaintextRing::new(file, RING_BYTES, NONCE, now_ns);
         assert_eq!(ring.state().unwrap(), AgentState::Copies);
-        Self { ring, begun: Instant::now(), connections: BTreeSet::new() }
+        Self { ring, connections: BTreeSet::new() }
     }
 
     /// How many bytes are copied within a time.
@@ -176,7 +176,6 @@ impl Reader {
         let (end, mut bytes) = (Instant::now() + time, 0);
         while Instant::now() < end {
             sleep(Duration::from_millis(5));
-            self.ring.beat(self.begun.elapsed().as_millis().try_into().unwrap()).unwrap();
             let mut add = |piece: &Piece<'_>| {
                 bytes += piece.bytes.len();
                 self.connections.insert(piece.connection);
@@ -235,6 +234,11 @@ impl Traces {
             resident_bytes: number(resident.trim_end_matches("kB").trim()) << 10,
         }
     }
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn jcmd(broker: &Broker, question: &[&str]) -> String {

@@ -109,13 +109,6 @@ impl Sockets {
         self.connections.get(&connection)?.reads.last_within(span)
     }
 
-    /// The last write to a connection within a stretch.
-    pub(crate) fn last_write_within(&self, connection: Connection, span: TimeSpan) -> Option<SocketCall> {
-        let writes = &self.connections.get(&connection)?.writes;
-        let last = writes.kept.range(..writes.first_after(span.end)).next_back();
-        last.copied().filter(|call| call.start >= span.start)
-    }
-
     /// The first write to a connection within a stretch.
     pub(crate) fn first_write_within(&self, connection: Connection, span: TimeSpan) -> Option<SocketCall> {
         let writes = &self.connections.get(&connection)?.writes;
