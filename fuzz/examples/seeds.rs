@@ -17,6 +17,8 @@ mod kafka;
 mod log_dirs;
 #[path = "seeds/logs.rs"]
 mod logs;
+#[path = "seeds/parts.rs"]
+mod parts;
 #[path = "../../crates/jvm/tests/jfr/writer.rs"]
 mod recordings;
 #[path = "seeds/records.rs"]
@@ -42,6 +44,7 @@ fn main() {
     write(&folder, "http", &http::seeds());
     write(&folder, "log", &logs::seeds());
     write(&folder, "reassembly", &reassembly());
+    write(&folder, "recording", &parts::seeds());
     write(&folder, "plaintext", &plaintext());
     write(&folder, "rows", &[watch::fuzzing::request()]);
     write(&folder, "segment", &log_dirs::seeds());

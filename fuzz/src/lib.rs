@@ -26,6 +26,8 @@ pub mod pcapng;
 pub mod plaintext;
 pub mod produce;
 pub mod reassembly;
+#[cfg(feature = "recordings")]
+pub mod recording;
 pub mod rows;
 pub mod segment;
 pub mod settings;

@@ -11,7 +11,7 @@ use crate::{
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: &[Target] = &[
     analyzer::TARGET,
     attach::TARGET,
     batch::TARGET,
@@ -26,6 +26,8 @@ pub const TARGETS: [Target; 19] = [
     plaintext::TARGET,
     produce::TARGET,
     reassembly::TARGET,
+    #[cfg(feature = "recordings")]
+    crate::recording::TARGET,
     rows::TARGET,
     segment::TARGET,
     settings::TARGET,

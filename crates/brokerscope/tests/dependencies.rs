@@ -72,7 +72,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("e2e", &["lab"]),
     ("bench", &["capture", "lab", "model", "probes", "recording"]),
-    ("fuzz", &["broker", "capture", "export", "jvm", "model", "probes", "watch", "wire"]),
+    ("fuzz", &["broker", "capture", "export", "jvm", "model", "probes", "recording", "watch", "wire"]),
 ];
 
 fn metadata(arguments: &[&str]) -> serde_json::Value {

@@ -1,0 +1,97 @@
+//! A recording that somebody else made: its manifest, or a part of one of its tables, as a stream or as Parquet.
+//!
+//! Input: a byte, 0 for the manifest, else the table's place (from 1) times two, odd for Parquet; then the file.
+
+use std::panic;
+use std::path::Path;
+use std::sync::Once;
+
+use model::Table;
+use recording::{Error, Manifest, Recording, Tail, Writer, WriterOptions};
+use tempfile::TempDir;
+
+use crate::{Target, files};
+
+/// The target. A Parquet reader holds a window of each of a table's columns, and a batch of their values.
+pub const TARGET: Target = Target { name: "recording", check, spare_bytes: 48 << 20 };
+
+/// A few bytes of Parquet can stand for any number of rows.
+const MAX_EVENTS: usize = 10_000;
+
+fn check(data: &[u8]) {
+    let Some((&what, file)) = data.split_first() else { return };
+    PANIC_HOOK.call_once(let_decoders_panic);
+    let directory = files::directory();
+    match usize::from(what >> 1).checked_sub(1) {
+        None => check_manifest(&directory, file),
+        Some(table) => check_part(&directory, Table::ALL[table % Table::ALL.len()], what & 1 == 1, file),
+    }
+}
+
+static PANIC_HOOK: Once = Once::new();
+
+/// The engine ends with every panic. Those of the decoders of Parquet and Arrow become errors; one that does not ends it all the same.
+fn let_decoders_panic() {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        let is_own = |file: &str| ["crates/", "fuzz/"].iter().any(|own| file.starts_with(own));
+        if panic.location().is_none_or(|at| is_own(at.file())) {
+            hook(panic);
+        }
+    }));
+}
+
+/// What can be read can be written and read again, and why it cannot is one line.
+fn check_manifest(directory: &TempDir, file: &[u8]) {
+    files::write(directory, "manifest.json", file);
+    match Recording::open(directory.path()) {
+        Ok(recording) => {
+            recording.notes().iter().for_each(|note| check_line(note));
+            let text = serde_json::to_vec(recording.manifest()).expect("a manifest can be written");
+            files::write(directory, "manifest.json", &text);
+            let again = Recording::open(directory.path()).expect("what was written can be read");
+            assert_eq!(recording.manifest(), again.manifest());
+        }
+        Err(error) => check_line(&error.to_string()),
+    }
+}
+
+/// Rows come once: a reader that follows the recording as it grows gets those that one gets who reads it afterwards.
+fn check_part(directory: &TempDir, table: Table, is_parquet: bool, file: &[u8]) {
+    let manifest = Manifest { ended_ns: Some(1), ..Manifest::default() };
+    let writer = Writer::create(directory.path(), &manifest, WriterOptions::default());
+    writer.and_then(|writer| writer.finish(&manifest)).expect("an empty recording can be written");
+    let name = if is_parquet { "part-00002.parquet" } else { "part-00002.arrows" };
+    files::write(directory, Path::new(table.as_str()).join(name), file);
+    let recording = Recording::open(directory.path()).expect("its manifest is sound");
+    let read = counted(recording.events());
+    let followed = followed(&recording);
+    assert!(
+        read >= MAX_EVENTS || followed >= MAX_EVENTS || read == followed,
+        "{read} read, {followed} followed"
+    );
+    recording.notes().iter().for_each(|note| check_line(note));
+}
+
+fn counted<T>(events: impl Iterator<Item = Result<T, Error>>) -> usize {
+    let events = events.take(MAX_EVENTS).inspect(|event| {
+        if let Err(error) = event {
+            check_line(&error.to_string());
+        }
+    });
+    events.flatten().count()
+}
+
+/// How many events one gets who follows it.
+fn followed(recording: &Recording) -> usize {
+    let mut tail = Tail::start(recording);
+    let mut count = 0;
+    while count < MAX_EVENTS && !tail.is_finished() {
+        count += counted(std::iter::from_fn(|| tail.next_event().transpose()));
+    }
+    count
+}
+
+fn check_line(text: &str) {
+    assert!(!text.is_empty() && !text.contains('\n'), "not one line: {text:?}");
+}
