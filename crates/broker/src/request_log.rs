@@ -4,7 +4,7 @@
 //! A line is `[date] DEBUG Completed request:{…} (kafka.request.logger)`. Kafka writes it when the last byte of the
 //! response was handed to the socket, or where there is no response (acks=0), when the request was done
 //! (`RequestChannel.scala`, `updateRequestMetrics`). Its date has no zone and is not used: a request is found by both ends of
-//! its connection and its correlation id. Only [`rows`], which are for a recording that has no other, have to use it. Fuzzed by: log.
+//! its connection and its correlation id. Only `rows`, which are for a recording that has no other, have to use it. Fuzzed by: log.
 
 pub(crate) mod rows;
 
