@@ -304,7 +304,9 @@ pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> O
     let last = rest.wrapping_sub(1);
     let handed = window.sockets.write_of(connection_of(request), last, span.end).map(|write| write.end);
     let handed = handed.filter(|handed| *handed >= span.start);
-    let given = handed.map_or(Nanos::ZERO, |handed| free.take(TimeSpan::new(handed, span.end)));
+    // What the agent sees ends with the broker's own call, and not when the client has the bytes.
+    let left = handed.filter(|_| request.seen_by != Some(RequestSource::TlsAgent));
+    let given = left.map_or(Nanos::ZERO, |handed| free.take(TimeSpan::new(handed, span.end)));
     let before = handed.map_or(span, |handed| span.until(handed));
     let waited =
         if trouble.is_empty() { free.take_all(no_room(course, rest, before.end)) } else { free.take(before) };
@@ -313,7 +315,7 @@ pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> O
         return None;
     }
     let confidence = if waited > given { Confidence::Strong } else { Confidence::Exact };
-    let unsent = handed.map(|handed| (span.end - handed).at_least_zero());
+    let unsent = left.map(|handed| (span.end - handed).at_least_zero());
     let unsent = unsent.map(|rest| format!(", {rest} of it after the broker had written the last"));
     let text =
         format!("the response's {bytes} bytes took {} to leave{}", span.length(), unsent.unwrap_or_default());

@@ -787,19 +787,24 @@ fn a_window_without_room_is_the_clients_unless_the_network_thread_was_elsewhere(
 /// Of TLS the numbers of a response's bytes are not known, but those of the calls that wrote it are.
 #[test]
 fn a_window_without_room_is_the_clients_of_a_tls_connection_too() {
-    let with_room = |room| {
-        let (ours, mut events) = in_two_writes(room);
-        events.retain(|event| !matches!(event, Event::Request(_)));
-        events.push(asked(Request {
-            seen_by: Some(RequestSource::TlsAgent),
-            sequence: None,
-            response_sequence: None,
-            ..ours
-        }));
-        found(events)
-    };
+    let with_room = |room| found(over_tls(in_two_writes(room)));
     assert_eq!(with_room(20_000), (Cause::SlowClient, Confidence::Strong));
     assert_eq!(with_room(200_000).0, Cause::Unobserved, "there was room");
+}
+
+/// The row ends with the call of the broker's that wrote the response: what that took after the last write is not the client's.
+#[test]
+fn what_follows_the_last_write_of_a_tls_response_is_not_the_clients() {
+    assert_eq!(found(leaving(1_011).1), (Cause::SlowClient, Confidence::Exact));
+    assert_eq!(found(over_tls(leaving(1_011))).0, Cause::Unobserved);
+}
+
+/// The same request, as the agent in the broker's JVM sees it.
+fn over_tls((ours, mut events): (Request, Vec<Event>)) -> Vec<Event> {
+    events.retain(|event| !matches!(event, Event::Request(_)));
+    let seen_by = Some(RequestSource::TlsAgent);
+    events.push(asked(Request { seen_by, sequence: None, response_sequence: None, ..ours }));
+    events
 }
 
 #[test]
