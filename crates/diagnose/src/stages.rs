@@ -200,10 +200,16 @@ pub(crate) fn unread(window: &Window, request: &Request) -> Option<TimeSpan> {
     (read.start > request.arrival).then_some(TimeSpan::new(request.arrival, read.start))
 }
 
+/// Whether the agent in the broker's JVM saw a request: its times are those of the broker's own calls, and of its bytes on the wire
+/// only these calls tell the numbers.
+pub(crate) fn is_by_agent(request: &Request) -> bool {
+    request.seen_by == Some(RequestSource::TlsAgent)
+}
+
 /// The read by which the broker had all of a request, which it makes once it can serve it: where many wait on their
 /// connection, that is long after it came.
 fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<SocketCall> {
-    if request.seen_by == Some(RequestSource::TlsAgent) {
+    if is_by_agent(request) {
         let called = TimeSpan::new(request.arrival, request.arrival_end);
         return window.sockets.last_read_within(connection_of(request), called);
     }
@@ -216,7 +222,7 @@ fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<Soc
 
 /// The write that began a request's response.
 fn answer_of(window: &Window, request: &Request) -> Option<SocketCall> {
-    if request.seen_by == Some(RequestSource::TlsAgent) {
+    if is_by_agent(request) {
         let called = TimeSpan::new(request.response?, request.end?);
         return window.sockets.first_write_within(connection_of(request), called);
     }

@@ -255,7 +255,7 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
     let muted = window.connection_busy(request, span);
     let fits = stages::fits_window(request);
     let mut free = TimeBudget::new(span);
-    let mut found = if request.seen_by == Some(RequestSource::TlsAgent) {
+    let mut found = if stages::is_by_agent(request) {
         held_up_between_reads(window, request, span, &mut free)
     } else {
         stops::explain_arrival(window, !fits, span, &mut free)
@@ -305,7 +305,7 @@ pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> O
     let handed = window.sockets.write_of(connection_of(request), last, span.end).map(|write| write.end);
     let handed = handed.filter(|handed| *handed >= span.start);
     // What the agent sees ends with the broker's own call, and not when the client has the bytes.
-    let left = handed.filter(|_| request.seen_by != Some(RequestSource::TlsAgent));
+    let left = handed.filter(|_| !stages::is_by_agent(request));
     let given = left.map_or(Nanos::ZERO, |handed| free.take(TimeSpan::new(handed, span.end)));
     let before = handed.map_or(span, |handed| span.until(handed));
     let waited =
@@ -327,7 +327,7 @@ pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> O
 /// The number after a response's last byte, by its size, or by the last write within the broker's calls for one that is
 /// encrypted: how many bytes that makes is not known otherwise.
 fn response_end(window: &Window, request: &Request, span: TimeSpan) -> Option<u32> {
-    if request.seen_by == Some(RequestSource::TlsAgent) {
+    if stages::is_by_agent(request) {
         return Some(window.sockets.last_write_within(connection_of(request), span)?.next());
     }
     request.response_sequence_end()
