@@ -47,6 +47,8 @@ const WAIT: Duration = Duration::from_millis(500);
 const MAX_TOPICS: usize = 1 << 20;
 /// All time zones differ from UTC by a multiple of this.
 const QUARTER_HOUR_NS: i64 = 900 * 1_000_000_000;
+/// No time zone is further from UTC: what is, was written on another day at the same minute.
+const FURTHEST_ZONE_NS: i64 = 14 * 3600 * 1_000_000_000;
 /// A line is read so soon after it was written; of one that is older it is not known in which time zone it is.
 const READ_WITHIN_NS: i64 = 60 * 1_000_000_000;
 
@@ -207,7 +209,7 @@ impl LogRequests {
 fn in_zone(at: Nanos, now: Nanos) -> Option<Nanos> {
     let east_ns = (at - now).0;
     let zone_ns = (east_ns + QUARTER_HOUR_NS / 2).div_euclid(QUARTER_HOUR_NS) * QUARTER_HOUR_NS;
-    let fits = (east_ns - zone_ns).abs() <= READ_WITHIN_NS;
+    let fits = (east_ns - zone_ns).abs() <= READ_WITHIN_NS && zone_ns.abs() <= FURTHEST_ZONE_NS;
     fits.then(|| at - Nanos(zone_ns))
 }
 
@@ -255,6 +257,7 @@ mod tests {
             ("15:05:46,458", true),
             ("15:06:47,458", false),
             ("14:58:00,000", false),
+            ("00:04:47,458", false),
         ] {
             let mut log = parser(false);
             log.feed(line(time, "SSL").as_bytes(), now(AT + 20_000_000));
