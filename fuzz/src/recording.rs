@@ -12,8 +12,9 @@ use tempfile::TempDir;
 
 use crate::{Target, files};
 
-/// The target. A Parquet reader holds a window of each of a table's columns, and a batch of their values.
-pub const TARGET: Target = Target { name: "recording", check, spare_bytes: 48 << 20 };
+/// The target. A Parquet reader holds a window of each of a table's columns, a batch of their values, and what the pages of a row
+/// group may unpack to.
+pub const TARGET: Target = Target { name: "recording", check, spare_bytes: (48 + 64) << 20 };
 
 /// A few bytes of Parquet can stand for any number of rows.
 const MAX_EVENTS: usize = 10_000;

@@ -21,6 +21,7 @@ mod intake;
 mod join_keys;
 mod manifest;
 mod notes;
+mod pages;
 mod parquet_part;
 mod part;
 mod reader;
@@ -32,6 +33,7 @@ mod summaries;
 mod table;
 mod tail;
 mod text;
+mod thrift;
 mod verdicts;
 mod writer;
 

@@ -1,7 +1,7 @@
 //! Reading a Parquet part batch by batch: some of its columns, all rows or some. Does not know what is in them.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 use crate::Error;
 use crate::columns::Projection;
 use crate::notes::fenced;
+use crate::pages::{MAX_HEADER_BYTES, PageBudget, unpacked_bytes};
+use crate::thrift::read_struct;
 
 /// Rows of a batch of events.
 pub(crate) const EVENTS_AT_ONCE: usize = 2_048;
@@ -94,7 +96,9 @@ impl ParquetFile {
         batch_rows: usize,
     ) -> Result<ParquetPart, Error> {
         let reader = fenced(|| {
-            let (file, footer) = (self.file.clone(), self.footer.clone());
+            let budget = PageBudget::of(self.footer.metadata().row_groups());
+            let file = BoundedFile { budget: Some(Arc::new(budget)), ..self.file.clone() };
+            let footer = self.footer.clone();
             let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer);
             let mask = mask(builder.parquet_schema(), projection);
             let builder = builder.with_projection(mask).with_batch_size(batch_rows);
@@ -174,13 +178,15 @@ impl Iterator for ParquetPart {
 struct BoundedFile {
     file: Arc<File>,
     bytes: u64,
+    /// What its pages may unpack to; none while its footer is read.
+    budget: Option<Arc<PageBudget>>,
 }
 
 impl BoundedFile {
     fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let bytes = file.metadata()?.len();
-        Ok(Self { file: Arc::new(file), bytes })
+        Ok(Self { file: Arc::new(file), bytes, budget: None })
     }
 }
 
@@ -191,11 +197,12 @@ impl Length for BoundedFile {
 }
 
 impl ChunkReader for BoundedFile {
-    type T = BufReader<ReadFrom>;
+    type T = HeaderReader;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         let reader = ReadFrom { file: Arc::clone(&self.file), position: start };
-        Ok(BufReader::with_capacity(PAGE_HEADER_BYTES, reader))
+        let unchecked = self.budget.clone().map(|budget| (budget, start));
+        Ok(HeaderReader { ahead: BufReader::with_capacity(PAGE_HEADER_BYTES, reader), unchecked })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
@@ -203,10 +210,42 @@ impl ChunkReader for BoundedFile {
             Some(end) if end <= self.bytes => {
                 let mut buffer = vec![0; length];
                 self.file.read_exact_at(&mut buffer, start)?;
+                // All that is read of a file before its pages are.
+                if self.budget.is_none() && read_struct(&buffer, |_, _| ()).is_none() {
+                    return Err(ParquetError::General("its footer is not whole".to_owned()));
+                }
                 Ok(buffer.into())
             }
             _ => Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond the end"))),
         }
+    }
+}
+
+/// Reads from where Parquet expects the header of a page; where it knows that already, it reads nothing.
+struct HeaderReader {
+    ahead: BufReader<ReadFrom>,
+    /// Until it is read: what the page takes its share of, and where it is.
+    unchecked: Option<(Arc<PageBudget>, u64)>,
+}
+
+impl HeaderReader {
+    fn check(&mut self, budget: &PageBudget, start: u64) -> io::Result<()> {
+        let mut unpacked = unpacked_bytes(self.ahead.fill_buf()?);
+        if unpacked.is_none() {
+            let mut header = vec![0; MAX_HEADER_BYTES];
+            let read = self.ahead.get_ref().file.read_at(&mut header, start)?;
+            unpacked = unpacked_bytes(header.get(..read).unwrap_or_default());
+        }
+        budget.take(start, unpacked).map_err(io::Error::other)
+    }
+}
+
+impl Read for HeaderReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some((budget, start)) = self.unchecked.take() {
+            self.check(&budget, start)?;
+        }
+        self.ahead.read(buffer)
     }
 }
 

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use model::Event;
 use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
 use recording::{Error, Manifest, Recording, Table, Writer, WriterOptions};
 
 use crate::samples::{numbered, off_cpu, read, request};
@@ -185,7 +187,8 @@ fn plant(dir: &Path, columns: Vec<(&str, ArrayRef)>) {
 fn plant_in(dir: &Path, table: &str, columns: Vec<(&str, ArrayRef)>) {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let file = File::create(dir.join(table).join("part-00001.parquet")).unwrap();
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
 }
@@ -219,6 +222,26 @@ fn rows_that_cannot_be_are_counted_and_left_out() {
                 "losses/part-00001.parquet: 2 rows left out (kind: unknown value)",
             ]
         );
+    }
+}
+
+#[test]
+fn a_small_part_does_not_unpack_to_any_size() {
+    let detail = |bytes| -> ArrayRef { Arc::new(StringArray::from(vec!["x".repeat(bytes)])) };
+    for (megabytes, is_read) in [(60, true), (70, false)] {
+        let dir = finished();
+        let columns = vec![
+            ("start_ns", times(1)),
+            ("end_ns", times(1)),
+            ("kind", Arc::new(StringArray::from(vec!["events-dropped"])) as ArrayRef),
+            ("count", Arc::new(UInt64Array::from(vec![1])) as ArrayRef),
+            ("detail", detail(megabytes << 20)),
+        ];
+        plant(dir.path(), columns);
+        let (events, errors) = salvage(dir.path());
+        assert_eq!(events.len(), if is_read { 81 } else { 80 }, "{megabytes}: {errors:?}");
+        let refused = "unpacks to more than any recorder writes";
+        assert_eq!(errors.iter().any(|error| error.to_string().contains(refused)), !is_read, "{errors:?}");
     }
 }
 

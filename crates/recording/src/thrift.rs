@@ -1,0 +1,125 @@
+//! Thrift's compact protocol, in which Parquet has its footers and the headers of pages, read through before Parquet's own code
+//! is: that makes room for as many elements as a list claims. Does not know what fields mean.
+//!
+//! Fuzzed by: recording.
+
+/// Structs and lists within each other: a footer has five.
+const MAX_DEPTH: u32 = 8;
+/// No struct in a list is shorter: the shortest of Parquet's holds one that is empty.
+const MIN_STRUCT_BYTES: u64 = 3;
+
+/// Reads a struct at the beginning of some bytes, and hands out the numbers in it by their fields. None where it is not whole, where
+/// fields are out of order, so that one might come twice, or where a list claims more than can be there.
+pub(crate) fn read_struct(mut bytes: &[u8], mut out: impl FnMut(u8, i64)) -> Option<()> {
+    fields(&mut bytes, MAX_DEPTH, &mut out)
+}
+
+fn fields(bytes: &mut &[u8], depth: u32, out: &mut dyn FnMut(u8, i64)) -> Option<()> {
+    let depth = depth.checked_sub(1)?;
+    let mut field = 0_u8;
+    loop {
+        let head = byte(bytes)?;
+        if head == 0 {
+            return Some(());
+        }
+        let step = head >> 4;
+        field = field.checked_add(step).filter(|_| step > 0)?;
+        match head & 0xf {
+            // Booleans, which the head itself says.
+            1 | 2 => {}
+            kind => value(kind, bytes, depth, &mut |number| out(field, number))?,
+        }
+    }
+}
+
+/// Reads a value of a kind, and hands it out if it is a number.
+fn value(kind: u8, bytes: &mut &[u8], depth: u32, out: &mut dyn FnMut(i64)) -> Option<()> {
+    match kind {
+        // A boolean, which only lists have as a value, and a number of 8 bits.
+        1..=3 => drop(byte(bytes)?),
+        // Numbers of 16, 32 and 64 bits.
+        4..=6 => {
+            let number = varint(bytes)?;
+            out((number >> 1) as i64 ^ -((number & 1) as i64));
+        }
+        7 => *bytes = bytes.get(8..)?,
+        8 => {
+            let length = usize::try_from(varint(bytes)?).ok()?;
+            *bytes = bytes.get(length..)?;
+        }
+        9 | 10 => list(bytes, depth.checked_sub(1)?)?,
+        12 => fields(bytes, depth, &mut |_, _| ())?,
+        _ => return None,
+    }
+    Some(())
+}
+
+fn list(bytes: &mut &[u8], depth: u32) -> Option<()> {
+    let head = byte(bytes)?;
+    let kind = head & 0xf;
+    let count = if head >> 4 == 0xf { varint(bytes)? } else { u64::from(head >> 4) };
+    let least = if kind == 12 { MIN_STRUCT_BYTES } else { 1 };
+    if count.checked_mul(least)? > bytes.len() as u64 {
+        return None;
+    }
+    (0..count).try_for_each(|_| value(kind, bytes, depth, &mut |_| ()))
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let next = byte(bytes)?;
+        number |= u64::from(next & 0x7f) << shift;
+        if next < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+fn byte(bytes: &mut &[u8]) -> Option<u8> {
+    let (first, rest) = bytes.split_first()?;
+    *bytes = rest;
+    Some(*first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_struct;
+
+    /// A data page (0) of 5 bytes that unpack to 300, with 7 values and statistics.
+    const PAGE: [u8; 25] = [
+        0x15, 0, 0x15, 0xd8, 0x04, 0x15, 10, 0x2c, 0x15, 14, 0x15, 0, 0x15, 6, 0x15, 6, 0x1c, 0x38, 1, b'a',
+        0x11, 0, 0, 0, 0xff,
+    ];
+
+    fn numbers(bytes: &[u8]) -> Option<Vec<(u8, i64)>> {
+        let mut numbers = Vec::new();
+        read_struct(bytes, |field, number| numbers.push((field, number)))?;
+        Some(numbers)
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_struct_itself() {
+        assert_eq!(numbers(&PAGE), Some(vec![(1, 0), (2, 300), (3, 5)]));
+        for end in 0..PAGE.len() - 1 {
+            assert_eq!(numbers(&PAGE[..end]), None, "cut at {end}");
+        }
+        assert_eq!(numbers(&[0x16, 3, 0]), Some(vec![(1, -2)]));
+        // A list of two numbers, one of two structs, a boolean, and bytes.
+        let lists = [0x19, 0x25, 2, 4, 0x19, 0x2c, 0x15, 2, 0, 0x15, 2, 0, 0x11, 0x18, 1, 9, 0x15, 6, 0];
+        assert_eq!(numbers(&lists), Some(vec![(5, 3)]));
+    }
+
+    #[test]
+    fn what_may_be_read_in_two_ways_or_claims_too_much_is_refused() {
+        // A field twice: by its number in full, which the step of nothing says.
+        assert_eq!(numbers(&[0x15, 0, 0x15, 2, 0x05, 4, 9, 0]), None);
+        let endless = [0x25, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        assert_eq!(numbers(&endless), None);
+        assert_eq!((numbers(&[0x1c; 100]), numbers(&[0x19; 100])), (None, None));
+        // Four structs in ten bytes, and two thousand million numbers.
+        assert_eq!(numbers(&[0x19, 0x4c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(numbers(&[0x19, 0xf5, 0xff, 0xff, 0xff, 0xff, 7, 0]), None);
+    }
+}
