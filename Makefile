@@ -291,7 +291,7 @@ sample: setup-demo
 	rm -rf samples/journal-stall
 	XDG_CACHE_HOME=/var/tmp target/release/brokerscope-lab demo --seconds 20 --seed 11 --page target/demo.html --keep samples/journal-stall >/dev/null
 
-# Every fuzz target but analyzer and recording, one for each processor at a time: the same inputs every time, so that a failure can be seen
+# Every fuzz target but analyzer, recording and store, one for each processor at a time: the same inputs every time, so that a failure can be seen
 # again. The first quarter of those of `fuzz-long`. Ten minutes of each target: `make fuzz-long FUZZ_SECONDS=600
 # FUZZ_PERCENT=10000`, where FUZZ_PERCENT is how many inputs there are and FUZZ_SECONDS (90) when a target ends before;
 # FUZZ_SEED=2 tries others.
@@ -301,6 +301,7 @@ fuzz-smoke:
 fuzz-long:
 	fuzz/run smoke
 	fuzz/run long recording -max_total_time=$(or $(FUZZ_SECONDS),90)
+	fuzz/run long store -max_total_time=$(or $(FUZZ_SECONDS),90)
 
 fuzz:
 	fuzz/run long $(TARGET)

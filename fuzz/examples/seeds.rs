@@ -25,6 +25,8 @@ mod recordings;
 mod records;
 #[path = "seeds/settings.rs"]
 mod settings;
+#[path = "seeds/store.rs"]
+mod store;
 #[path = "seeds/symbols.rs"]
 mod symbols;
 
@@ -49,6 +51,7 @@ fn main() {
     write(&folder, "rows", &[watch::fuzzing::request()]);
     write(&folder, "segment", &log_dirs::seeds());
     write(&folder, "settings", &settings::seeds());
+    write(&folder, "store", &store::seeds());
     write(&folder, "symbols", &symbols::seeds());
     write(&folder, "jfr", &recordings());
     write(&folder, "tail", &tails());

@@ -31,6 +31,8 @@ pub mod recording;
 pub mod rows;
 pub mod segment;
 pub mod settings;
+#[cfg(feature = "stores")]
+pub mod store;
 pub mod symbols;
 pub mod tail;
 mod target;

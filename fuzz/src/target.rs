@@ -31,6 +31,8 @@ pub const TARGETS: &[Target] = &[
     rows::TARGET,
     segment::TARGET,
     settings::TARGET,
+    #[cfg(feature = "stores")]
+    crate::store::TARGET,
     symbols::TARGET,
     tail::TARGET,
 ];

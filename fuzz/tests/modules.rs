@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 
 use fuzz::TARGETS;
 
-/// What opens files of others, reads from a connection, or takes bytes or lines.
-const SIGNS: [&str; 8] = [
+/// What opens files of others, reads from a connection, asks a server, or takes bytes or lines.
+const SIGNS: [&str; 9] = [
     "foreign::open(",
     "foreign::open_named(",
     "TcpStream",
+    "HttpService",
     ": &[u8]",
     "&'a [u8]",
     "BufRead",
@@ -23,7 +24,7 @@ const SIGNS: [&str; 8] = [
 const FUZZED: &str = "Fuzzed by: ";
 const NOT_FUZZED: &str = "Not fuzzed: ";
 /// Too long for the runs of every test.
-const NOT_SMOKED: [&str; 2] = ["analyzer", "recording"];
+const NOT_SMOKED: [&str; 3] = ["analyzer", "recording", "store"];
 
 fn project(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(path)

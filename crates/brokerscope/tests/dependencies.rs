@@ -72,7 +72,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("e2e", &["lab"]),
     ("bench", &["capture", "lab", "model", "probes", "recording"]),
-    ("fuzz", &["broker", "capture", "export", "jvm", "model", "probes", "recording", "watch", "wire"]),
+    (
+        "fuzz",
+        &["broker", "capture", "export", "jvm", "model", "probes", "recording", "stores", "watch", "wire"],
+    ),
 ];
 
 fn metadata(arguments: &[&str]) -> serde_json::Value {

@@ -65,14 +65,19 @@ impl HttpService for LimitedClient {
         // The client's own conversion panics where one kind of URL is none of the other.
         let url = request.uri().to_string().parse::<reqwest::Url>();
         url.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
-        let (parts, body) = HttpService::call(&self.0, request).await?.into_parts();
-        let body =
-            Limited::new(body, MAX_ANSWER_BYTES).map_err(|error| match error.downcast::<HttpError>() {
-                Ok(error) => *error,
-                Err(_) => HttpError::new(HttpErrorKind::Decode, TooLong),
-            });
-        Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
+        HttpService::call(&self.0, request).await.map(limited)
     }
+}
+
+/// The answer, which ends with an error where it is too long.
+pub(crate) fn limited(answer: HttpResponse) -> HttpResponse {
+    answer.map(|body| {
+        let body = Limited::new(body, MAX_ANSWER_BYTES);
+        HttpResponseBody::new(body.map_err(|error| match error.downcast::<HttpError>() {
+            Ok(error) => *error,
+            Err(_) => HttpError::new(HttpErrorKind::Decode, TooLong),
+        }))
+    })
 }
 
 #[derive(Debug, thiserror::Error)]

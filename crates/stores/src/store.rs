@@ -76,12 +76,17 @@ impl Store {
     /// # Errors
     /// The environment's settings, or no runtime.
     pub fn open(location: &Location) -> Result<Self, Error> {
-        let url = location.to_string();
         // Fails where the process has one already, which will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let settings = AmazonS3Builder::from_env().with_bucket_name(&location.bucket).with_retry(retries());
-        check_endpoint(&settings, &url)?;
-        let client = settings.with_http_connector(Connector).build();
+        let settings = AmazonS3Builder::from_env().with_retry(retries());
+        check_endpoint(&settings, &location.to_string())?;
+        Self::of(location, settings.with_http_connector(Connector))
+    }
+
+    /// With all settings but the bucket.
+    pub(crate) fn of(location: &Location, settings: AmazonS3Builder) -> Result<Self, Error> {
+        let url = location.to_string();
+        let client = settings.with_bucket_name(&location.bucket).build();
         let client = client.map_err(|error| Error::of_settings(&url, &error))?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|source| ErrorKind::Runtime { source }.of(&url))?;
