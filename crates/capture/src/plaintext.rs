@@ -40,8 +40,9 @@ const RECORD_HEAD: usize = 88;
 const MAX_RECORD_BYTES: usize = 32 << 10;
 /// How often the agent is shown that somebody reads, also while a full ring is read: after 3 s without it, it stops.
 const BEAT_INTERVAL_NS: u64 = 100_000_000;
-/// Read at once; a multiple of 8, and room for any record.
+/// Read at once, and at first, when it is not known how much there is; multiples of 8, the former with room for any record.
 const PIECE: usize = 256 << 10;
+const FIRST_PIECE: usize = 16 << 10;
 
 /// Orders to the agent.
 const COPY: u32 = 0;
@@ -216,34 +217,47 @@ impl PlaintextRing {
     pub fn read(&mut self, out: &mut dyn FnMut(&Piece<'_>)) -> io::Result<u64> {
         let begin = self.tail;
         beat(&self.file, &mut self.beat_ns, (self.now_ns)())?;
+        let mut ahead = FIRST_PIECE;
         while self.tail - begin < self.capacity {
             let rest = self.capacity - self.tail % self.capacity;
             if rest < RECORD_HEAD as u64 {
                 self.tail += rest;
                 continue;
             }
-            let length = (PIECE as u64).min(rest) as usize;
-            self.fill(length)?;
-            let committed = committed(&self.buffer, self.tail, self.nonce, length as u64 == rest)?;
-            if committed == 0 {
-                break;
+            let length = (ahead as u64).min(rest) as usize;
+            let (position, nonce) = (self.tail, self.nonce);
+            let seen = self.fill(length)?;
+            let whole = committed(seen, position, nonce, length as u64 == rest)?;
+            if whole == 0 {
+                // A record that is longer than what was looked at, or none.
+                if length < ahead || ahead >= PIECE || !is_committed(seen, position, nonce) {
+                    break;
+                }
+                ahead = PIECE;
+                continue;
             }
             // What was written before the words that were just seen is to be seen now.
             fence(Ordering::Acquire);
-            self.fill(committed)?;
-            for piece in pieces(&self.buffer) {
+            self.fill(whole)?;
+            for piece in pieces(self.buffer.get(..whole).unwrap_or_default()) {
                 out(&piece);
                 beat(&self.file, &mut self.beat_ns, (self.now_ns)())?;
             }
-            self.tail += committed as u64;
+            self.tail += whole as u64;
             publish(&self.file, self.tail)?;
+            ahead = if whole > length / 2 { PIECE.min(2 * ahead) } else { FIRST_PIECE };
         }
         Ok(self.tail - begin)
     }
 
-    fn fill(&mut self, length: usize) -> io::Result<()> {
-        self.buffer.resize(length, 0);
-        self.file.read_exact_at(&mut self.buffer, HEAD + self.tail % self.capacity)
+    /// Reads what is next in the ring.
+    fn fill(&mut self, length: usize) -> io::Result<&[u8]> {
+        if self.buffer.len() < length {
+            self.buffer.resize(length, 0);
+        }
+        let buffer = self.buffer.get_mut(..length).unwrap_or_default();
+        self.file.read_exact_at(buffer, HEAD + self.tail % self.capacity)?;
+        Ok(buffer)
     }
 }
 
@@ -268,7 +282,7 @@ fn publish(file: &File, tail: u64) -> io::Result<()> {
 fn committed(bytes: &[u8], position: u64, nonce: u64, is_to_end: bool) -> io::Result<usize> {
     let mut at = 0;
     while let Some(record) = bytes.get(at..).filter(|rest| rest.len() >= RECORD_HEAD) {
-        if u64_at(record, 0) != Some(nonce ^ (position + at as u64 + 1)) {
+        if !is_committed(record, position + at as u64, nonce) {
             break;
         }
         if u32_at(record, 12) == Some(PADDING) && !is_to_end {
@@ -282,6 +296,10 @@ fn committed(bytes: &[u8], position: u64, nonce: u64, is_to_end: bool) -> io::Re
         }
     }
     Ok(at)
+}
+
+fn is_committed(record: &[u8], position: u64, nonce: u64) -> bool {
+    u64_at(record, 0) == Some(nonce ^ (position + 1))
 }
 
 /// How long a record is; none of one that no agent writes.

@@ -5,7 +5,10 @@ use std::os::unix::fs::FileExt as _;
 
 use model::{Nanos, Request, RequestSource};
 
-use super::{AgentState, BEAT_AT, HEAD, PADDING, Piece, PlaintextRing, RECORD_HEAD, RingLosses, WRITTEN};
+use super::{
+    AgentState, BEAT_AT, FIRST_PIECE, HEAD, MAX_RECORD_BYTES, PADDING, Piece, PlaintextRing, RECORD_HEAD,
+    RingLosses, WRITTEN,
+};
 use crate::tests::kafka;
 use crate::{Analyzer, Config};
 
@@ -17,13 +20,19 @@ const CLIENT: &str = "10.0.0.7:40000";
 /// Writes as the agent does.
 struct Agent {
     file: File,
+    capacity: u64,
     head: u64,
 }
 
 fn ring() -> (Agent, PlaintextRing) {
+    ring_of(CAPACITY)
+}
+
+fn ring_of(capacity: u32) -> (Agent, PlaintextRing) {
     let file = tempfile::tempfile().unwrap();
-    PlaintextRing::create(&file, CAPACITY, NONCE).unwrap();
-    (Agent { file: file.try_clone().unwrap(), head: 0 }, PlaintextRing::new(file, CAPACITY, NONCE, now_ns))
+    PlaintextRing::create(&file, capacity, NONCE).unwrap();
+    let agent = Agent { file: file.try_clone().unwrap(), capacity: capacity.into(), head: 0 };
+    (agent, PlaintextRing::new(file, capacity, NONCE, now_ns))
 }
 
 thread_local! {
@@ -38,7 +47,7 @@ fn now_ns() -> u64 {
 impl Agent {
     fn put(&mut self, flags: u32, offset: u64, bytes: &[u8]) {
         let length = (RECORD_HEAD + bytes.len()).next_multiple_of(8) as u64;
-        let rest = u64::from(CAPACITY) - self.head % u64::from(CAPACITY);
+        let rest = self.capacity - self.head % self.capacity;
         if rest < length {
             if rest >= RECORD_HEAD as u64 {
                 self.write(12, &PADDING.to_ne_bytes());
@@ -64,7 +73,7 @@ impl Agent {
     }
 
     fn write(&self, at: u64, bytes: &[u8]) {
-        self.file.write_all_at(bytes, HEAD + self.head % u64::from(CAPACITY) + at).unwrap();
+        self.file.write_all_at(bytes, HEAD + self.head % self.capacity + at).unwrap();
     }
 
     fn commit(&self) {
@@ -90,6 +99,23 @@ fn records_come_as_they_went_round_after_round() {
         assert_eq!(read(&mut ring), expected, "{round}");
     }
     assert!(agent.head > 20 * u64::from(CAPACITY), "{}", agent.head);
+}
+
+/// Little is read at first, and more where more is found.
+#[test]
+fn records_of_any_size_come_whole_whatever_there_is_before_them() {
+    let (mut agent, mut ring) = ring_of(1 << 20);
+    let largest = MAX_RECORD_BYTES;
+    for round in 0..60 {
+        let small = vec![100; 7 * round % 400];
+        let sizes = [&small[..], &[largest, 1, largest - 3, FIRST_PIECE - RECORD_HEAD, FIRST_PIECE]].concat();
+        for size in &sizes {
+            agent.put(0, round as u64, &vec![round as u8; *size]);
+        }
+        let expected: Vec<_> = sizes.iter().map(|size| (round as u64, vec![round as u8; *size])).collect();
+        assert!(read(&mut ring) == expected, "{round}");
+    }
+    assert!(agent.head > 5 * agent.capacity, "{}", agent.head);
 }
 
 /// An agent stops if it sees no beat for 3 s, and a reader that gets little of a CPU takes longer for a full ring.
