@@ -97,4 +97,13 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"\0\x003456");
         assert!(store.fetch(&[wanted()]).unwrap_err().to_string().contains("no more answers"));
     }
+
+    #[test]
+    fn a_tag_that_no_request_can_have_is_an_error() {
+        let page = PAGE.replace("<Size>", "<ETag>&quot;a&#10;b&quot;</ETag><Size>");
+        let answer = Answer { status: 200, headers: Vec::new(), body: page.into_bytes() };
+        let below = Location::parse("s3://bucket/a").unwrap();
+        let error = store(&below, [answer]).unwrap().each(&below, &mut |_| ()).unwrap_err();
+        assert!(error.to_string().ends_with("an entity tag is none"), "{error}");
+    }
 }

@@ -115,6 +115,9 @@ impl Store {
                 let why = format!("a key is longer than {MAX_KEY_BYTES} bytes");
                 return Err(ErrorKind::Other { why }.of(below));
             }
+            if page.result.objects.iter().any(|found| found.e_tag.as_ref().is_some_and(|tag| !is_tag(tag))) {
+                return Err(ErrorKind::Other { why: "an entity tag is none".to_owned() }.of(below));
+            }
             page.result.objects.into_iter().map(Object::of).for_each(&mut *take);
             page_token = page.page_token.filter(|token| !token.is_empty());
             if page_token.is_none() {
@@ -170,6 +173,11 @@ impl Store {
     fn url(&self, key: &str) -> String {
         Location { bucket: self.bucket.clone(), key: key.to_owned() }.to_string()
     }
+}
+
+/// Whether a request can have it as a header: it comes from the text of a list. The client panics where it cannot.
+fn is_tag(tag: &str) -> bool {
+    tag.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 fn retries() -> RetryConfig {
