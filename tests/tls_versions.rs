@@ -14,6 +14,8 @@ mod logged;
 #[path = "tls/site.rs"]
 #[allow(dead_code, reason = "tests/tls.rs uses all of it")]
 mod site;
+#[path = "tls/still.rs"]
+mod still;
 
 use std::path::Path;
 
@@ -39,6 +41,12 @@ fn a_newer_jdk() {
 fn ten_kills() {
     let Some(_alone) = gate::live("an agent without its recorder, ten times") else { return };
     survives_kills("tls-ten-kills", &[0, 50, 100, 200, 400, 700, 1_000, 1_500, 2_200, 3_000]);
+}
+
+#[test]
+fn a_parser_that_stands_still() {
+    let Some(_alone) = gate::live("an agent whose parser stands still") else { return };
+    still::is_a_loss_until_another_agent_copies("tls-stopped-parser");
 }
 
 #[test]

@@ -324,7 +324,7 @@ pub(crate) fn survives_kills(name: &str, moments_ms: &[u64]) {
     assert!(produced > 300, "{produced} produce requests in five seconds");
 }
 
-struct KilledAtTheEnd(Child);
+pub(crate) struct KilledAtTheEnd(pub(crate) Child);
 
 impl Drop for KilledAtTheEnd {
     fn drop(&mut self) {
