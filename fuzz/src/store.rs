@@ -1,6 +1,6 @@
 //! What an object store answers: pages of a list, then pieces of the objects on it.
 //!
-//! Input: an answer after the other; each a byte for the status, a byte of length and a value for each of [`HEADERS`], two bytes of
+//! Input: an answer after the other; each a byte for the status, a byte of length and a value for each of four headers, two bytes of
 //! length (little-endian) and the body.
 
 use std::fs::File;
