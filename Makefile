@@ -40,6 +40,11 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
+# A clone that is built once has no use for what speeds up the next build.
+ifdef CI
+export CARGO_INCREMENTAL ?= 0
+endif
+
 # As root the live tests must run, and fail where they cannot; BROKERSCOPE_LIVE_TESTS=0 leaves them out.
 ifeq ($(shell id -u),0)
 BROKERSCOPE_LIVE_TESTS ?= 1

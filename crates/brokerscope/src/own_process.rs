@@ -119,7 +119,7 @@ impl OwnProcess {
 #[cfg(feature = "live")]
 fn sum(programs: &Mutex<Programs>) -> (f64, u64) {
     let mut programs = programs.lock().unwrap_or_else(PoisonError::into_inner);
-    programs.extend(probes::overhead::programs_of("self"));
+    programs.extend(probes::overhead::Programs::of("self").run_times());
     let (time, runs) = (programs.values().map(|one| one.run_time_ns), programs.values().map(|one| one.runs));
     (time.sum::<u64>() as f64 / 1e9, runs.sum())
 }

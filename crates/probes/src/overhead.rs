@@ -1,8 +1,10 @@
 //! What the BPF programs cost, by the kernel's own count. Does not say what that means for the broker.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use libbpf_rs::{Object, ProgramImpl, libbpf_sys};
 
@@ -48,12 +50,34 @@ pub struct RunTime {
     pub runs: u64,
 }
 
-/// The programs of a process, by its name in `/proc`, by their ids. They are descriptors, and the kernel reports each in `fdinfo` without a call of
-/// bpf(2), which would hold programs up and takes a capability.
+/// The programs that a process has loaded. They are descriptors, and the kernel reports each in `fdinfo` without a call of bpf(2),
+/// which would hold programs up and takes a capability.
+pub struct Programs {
+    fdinfo: Vec<PathBuf>,
+}
+
+impl Programs {
+    /// Those of a process, by its name in `/proc`, at this moment.
+    pub fn of(process: &str) -> Self {
+        let descriptors = fs::read_dir(format!("/proc/{process}/fdinfo")).into_iter().flatten().flatten();
+        let paths = descriptors.map(|descriptor| descriptor.path());
+        Self { fdinfo: paths.filter(|path| read_program(path).is_some()).collect() }
+    }
+
+    /// What each has taken so far, by its id.
+    pub fn run_times(&self) -> BTreeMap<u32, RunTime> {
+        self.fdinfo.iter().filter_map(|path| read_program(path)).collect()
+    }
+}
+
+/// A program takes half of that. One call reads it all: a watch that does little else has hundreds of descriptors.
+const MAX_FDINFO_BYTES: usize = 1_024;
+
 #[allow(clippy::disallowed_methods, reason = "/proc")]
-pub fn programs_of(process: &str) -> BTreeMap<u32, RunTime> {
-    let descriptors = fs::read_dir(format!("/proc/{process}/fdinfo")).into_iter().flatten().flatten();
-    descriptors.filter_map(|descriptor| program(&fs::read_to_string(descriptor.path()).ok()?)).collect()
+fn read_program(path: &Path) -> Option<(u32, RunTime)> {
+    let mut fdinfo = [0; MAX_FDINFO_BYTES];
+    let length = File::open(path).ok()?.read(&mut fdinfo).ok()?;
+    program(std::str::from_utf8(fdinfo.get(..length)?).ok()?)
 }
 
 /// A program's id and what it took (`bpf_prog_show_fdinfo`, kernel/bpf/syscall.c); none of another descriptor.

@@ -248,9 +248,10 @@ fn read(pid: Pid) -> Option<Reading> {
 /// CPUs that the programs of a process use at this moment, by its name in `/proc`; none where the kernel does not measure them.
 pub(crate) fn measure_programs(process: &str) -> Option<f64> {
     let measuring = overhead::count_run_time();
-    let (begun, before) = (Instant::now(), overhead::programs_of(process));
+    let programs = overhead::Programs::of(process);
+    let (begun, before) = (Instant::now(), programs.run_times());
     std::thread::sleep(SAMPLE);
-    let (passed, after) = (begun.elapsed(), overhead::programs_of(process));
+    let (passed, after) = (begun.elapsed(), programs.run_times());
     let of_program = |(id, now): (&u32, &overhead::RunTime)| {
         let before = before.get(id).copied().unwrap_or_default();
         now.run_time_ns.saturating_sub(before.run_time_ns)

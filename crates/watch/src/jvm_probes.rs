@@ -38,8 +38,8 @@ impl Source for JvmProbeSource {
     type Error = Infallible;
 
     const NAME: &'static str = "jvm-probes";
-    /// The longest that an event waits in the ring buffer; the kernel wakes the reader earlier when it fills.
-    const PACE: Pace = Pace::Blocking(Duration::from_millis(100));
+    /// How late losses are counted and a stop is noticed where only pauses are watched.
+    const PACE: Pace = Pace::Blocking(Duration::from_secs(1));
     const SCHED_BATCH: bool = false;
 
     fn is_up(&self) -> bool {

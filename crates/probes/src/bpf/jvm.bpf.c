@@ -34,11 +34,17 @@ static __always_inline void count(__u32 slot, __u64 by)
 		__sync_fetch_and_add(value, by);
 }
 
-/* The reader comes by itself: it is woken only where it may be too late, so that threads send no interrupts. */
+/*
+ * The reader of waits comes by itself: it is woken only where it may be too late, so that threads send no interrupts. Of pauses,
+ * which are rare, the first since the reader had read all wakes it (wake_bytes 0).
+ */
 static __always_inline __u64 wake(void)
 {
-	bool late = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= settings.wake_bytes;
+	bool late;
 
+	if (!settings.wake_bytes)
+		return 0;
+	late = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= settings.wake_bytes;
 	return late ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
 

@@ -51,7 +51,7 @@ struct jvm_settings {
 	__u32 reserved;
 	/* shorter waits are counted and not sent */
 	__u64 min_ns;
-	/* bytes in the ring buffer from which on the reader is woken */
+	/* bytes in the ring buffer from which on the reader is woken; 0 for the first record since it had read all */
 	__u64 wake_bytes;
 	/* where an ObjectMonitor keeps its owner, which is 0 where it has none; bytes from its address */
 	__u64 owner_at;

@@ -224,13 +224,14 @@ fn check(purpose: JvmPurpose, host: &Facts, jvm: &JvmFacts) -> Result<(), State>
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::{JvmMechanism, JvmPlan, JvmPurpose};
     use crate::facts::{Facts, Lockdown, PidNamespace};
     use crate::jvm::JvmFacts;
     use crate::plan::State;
 
-    fn capable() -> (Facts, JvmFacts) {
+    /// A host and a JVM on which everything can be watched.
+    pub(in crate::jvm) fn capable() -> (Facts, JvmFacts) {
         let mut host = Facts::survey();
         (host.bpf_refused, host.ring_buffer, host.lockdown) = (None, true, Lockdown::None);
         host.btf = true;

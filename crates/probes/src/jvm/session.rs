@@ -8,7 +8,7 @@ use libbpf_rs::{Link, Object};
 use model::{ClockOffset, Event};
 
 use super::decode::Decoder;
-use super::plan::{JvmHook, JvmMechanism, JvmPlan, Probe};
+use super::plan::{JvmHook, JvmMechanism, JvmPlan, JvmPurpose, Probe};
 use crate::bpf::jvm::OBJECT;
 use crate::bpf::jvm::types::{self, jvm_count};
 use crate::bpf::{self, Loader, Ring, map_name};
@@ -17,6 +17,8 @@ use crate::overhead::{self, ProgramCost};
 use crate::plan::State;
 use crate::process_ids::ProcessIds;
 
+/// The longest wait where monitors are watched, and so the delay with which events arrive: nobody wakes the reader for each.
+const MAX_WAIT: Duration = Duration::from_millis(100);
 /// Shorter waits explain no slow request, and are most of all waits.
 pub const DEFAULT_MIN_WAIT: Duration = Duration::from_micros(100);
 
@@ -89,6 +91,8 @@ pub struct JvmProbes {
     decoder: Decoder,
     undecodable: u64,
     plan: JvmPlan,
+    /// Whether the reader is woken for pauses alone, of which each does.
+    is_woken: bool,
     _measuring: Option<OwnedFd>,
 }
 
@@ -105,9 +109,11 @@ impl JvmProbes {
         let measuring = if options.measure { overhead::count_run_time() } else { None };
         let (object, plan) = load(plan, options)?;
         let ring = Ring::new(&object, map_name!(jvm.ring))?;
+        let is_woken = !watches_waits(&plan);
         let (links, plan) = attach_all(&object, &plan, options)?;
         let decoder = Decoder::new(plan.pid, options.clock);
-        Ok(Self { _links: links, ring, object, decoder, undecodable: 0, plan, _measuring: measuring })
+        let (undecodable, _measuring) = (0, measuring);
+        Ok(Self { _links: links, ring, object, decoder, undecodable, plan, is_woken, _measuring })
     }
 
     /// What was attached: the plan less what could not be.
@@ -115,13 +121,13 @@ impl JvmProbes {
         &self.plan
     }
 
-    /// Waits until the ring buffer fills up or the time is up, then delivers what is there, in the order in which the events
-    /// ended.
+    /// Waits for a pause, where no monitors are watched, or for the ring buffer to fill up, at most for that time. Then delivers
+    /// what is there, in the order in which the events ended.
     ///
     /// # Errors
     /// Where the ring buffer cannot be read.
     pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
-        self.ring.wait(timeout)?;
+        self.ring.wait(if self.is_woken { timeout } else { timeout.min(MAX_WAIT) })?;
         let (decoder, undecodable) = (&mut self.decoder, &mut self.undecodable);
         self.ring.read_all(|record| match decoder.decode(record) {
             Some(event) => out(event),
@@ -204,17 +210,21 @@ fn load_planned(plan: &JvmPlan, options: &JvmOptions) -> Result<Object, Error> {
         plan.used().flat_map(JvmHook::programs).any(|name| program == program_or_idle(name, options))
     });
     loader.resize(map_name!(jvm.ring), options.ring_bytes)?;
-    loader.set(offset_of!(types::rodata, settings), &settings(tgid, plan.owner_at, options))?;
+    loader.set(offset_of!(types::rodata, settings), &settings(tgid, plan, options))?;
     loader.set(offset_of!(types::rodata, pid_settings), &ids.settings())?;
     loader.load()
 }
 
-fn settings(tgid: u32, owner_at: u64, options: &JvmOptions) -> types::jvm_settings {
+fn watches_waits(plan: &JvmPlan) -> bool {
+    plan.uses(JvmPurpose::MonitorWaits)
+}
+
+fn settings(tgid: u32, plan: &JvmPlan, options: &JvmOptions) -> types::jvm_settings {
     types::jvm_settings {
         tgid,
         min_ns: u64::try_from(options.min_wait.as_nanos()).unwrap_or(u64::MAX),
-        wake_bytes: u64::from(options.ring_bytes / 4),
-        owner_at,
+        wake_bytes: if watches_waits(plan) { u64::from(options.ring_bytes / 4) } else { 0 },
+        owner_at: plan.owner_at,
         ..types::jvm_settings::default()
     }
 }
@@ -267,13 +277,19 @@ mod tests {
     use std::time::Duration;
 
     use super::{JvmOptions, settings};
+    use crate::jvm::plan::tests::capable;
+    use crate::jvm::{JvmPlan, JvmPurpose};
 
     #[test]
     fn shorter_waits_and_a_quarter_of_the_ring_are_left_to_the_programs() {
+        let (host, jvm) = capable();
+        let plan = JvmPlan::choose(&host, &jvm);
         let min_wait = Duration::from_micros(5);
         let options = JvmOptions { min_wait, ring_bytes: 4096, ..JvmOptions::default() };
-        let settings = settings(7, 64, &options);
-        assert_eq!((settings.tgid, settings.owner_at), (7, 64));
-        assert_eq!((settings.min_ns, settings.wake_bytes), (5_000, 1_024));
+        let all = settings(7, &plan, &options);
+        assert_eq!((all.tgid, all.owner_at), (7, 64));
+        assert_eq!((all.min_ns, all.wake_bytes), (5_000, 1_024));
+        let pauses = plan.only(|purpose| purpose == JvmPurpose::Safepoints);
+        assert_eq!(settings(7, &pauses, &options).wake_bytes, 0, "each wakes the reader");
     }
 }
