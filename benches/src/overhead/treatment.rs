@@ -1,5 +1,6 @@
 //! Who watches in a window, and where: started before it and gone after it.
 
+use std::cell::Cell;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,6 +22,10 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// Let pass after an always-on recorder has begun, which is there for months: it has asked the JVM and the broker what it asks at
 /// first, in code that the JVM has not compiled.
 const STEADY: Duration = Duration::from_secs(8);
+/// That much more each time, until it is a whole period again: what such a recorder does every ten seconds is in as large a share
+/// of the windows as of the time.
+const STEADY_STEP: Duration = Duration::from_millis(2_500);
+const STEADY_STEPS: u32 = 4;
 /// cgroup v1's share of weight 10 where the default is 100 (`cpu.shares`, 1,024).
 const LOW_SHARES: i64 = 102;
 
@@ -112,6 +117,8 @@ pub(super) struct Tools<'s> {
     stage: &'s Stage,
     /// There where the load speaks TLS.
     tls: Option<TlsRecorder>,
+    /// How many always-on recorders there have been.
+    always_on: Cell<u32>,
 }
 
 /// What runs for a treatment; ended when dropped.
@@ -128,7 +135,7 @@ pub(super) struct ActiveTreatment {
 
 impl<'s> Tools<'s> {
     pub(super) fn new(brokerscope: &Path, stage: &'s Stage) -> Self {
-        Self { brokerscope: brokerscope.to_owned(), stage, tls: None }
+        Self { brokerscope: brokerscope.to_owned(), stage, tls: None, always_on: Cell::new(0) }
     }
 
     /// Has a recorder see TLS from here on. Its agent copies only as a treatment.
@@ -155,7 +162,8 @@ impl<'s> Tools<'s> {
             Treatment::AlwaysOn => {
                 let recording = stage.path("recording");
                 let watcher = Watcher::always_on(&self.brokerscope, &recording, stage.pid(), "500ms")?;
-                std::thread::sleep(STEADY);
+                let before = self.always_on.replace(self.always_on.get() + 1);
+                std::thread::sleep(STEADY + STEADY_STEP * (before % STEADY_STEPS));
                 ActiveTreatment {
                     watchers: vec![watcher],
                     recording: Some(recording),

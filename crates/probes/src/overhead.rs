@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use libbpf_rs::{Object, ProgramImpl, libbpf_sys};
 
+use crate::slice::Slice;
+
 /// One program's runs since it was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramCost {
@@ -60,17 +62,26 @@ impl Programs {
     /// Those of a process, by its name in `/proc`, at this moment.
     pub fn of(process: &str) -> Self {
         let descriptors = fs::read_dir(format!("/proc/{process}/fdinfo")).into_iter().flatten().flatten();
-        let paths = descriptors.map(|descriptor| descriptor.path());
+        let paths = in_slices(descriptors.map(|descriptor| descriptor.path()));
         Self { fdinfo: paths.filter(|path| read_program(path).is_some()).collect() }
     }
 
     /// What each has taken so far, by its id.
     pub fn run_times(&self) -> BTreeMap<u32, RunTime> {
-        self.fdinfo.iter().filter_map(|path| read_program(path)).collect()
+        in_slices(self.fdinfo.iter()).filter_map(|path| read_program(path)).collect()
     }
 }
 
-/// A program takes half of that. One call reads it all: a watch that does little else has hundreds of descriptors.
+/// The same, and a rest between two of them where a slice is over: a watch has hundreds of descriptors, each of which takes some
+/// microseconds.
+fn in_slices<P>(paths: impl Iterator<Item = P>) -> impl Iterator<Item = P> {
+    let mut slice = Slice::new(Slice::LONG);
+    paths.inspect(move |_| {
+        slice.rest_if_over(|| false);
+    })
+}
+
+/// A program takes half of that: one call reads it all.
 const MAX_FDINFO_BYTES: usize = 1_024;
 
 #[allow(clippy::disallowed_methods, reason = "/proc")]

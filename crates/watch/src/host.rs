@@ -49,8 +49,9 @@ const SURVEY_EVERY: u64 = 60;
 pub(crate) struct HostSource(Sampler);
 
 impl HostSource {
-    pub(crate) fn new(names: NameReader) -> Self {
-        Self(Sampler::of(Kernel::default(), names))
+    /// Reads the broker's threads once in so many readings.
+    pub(crate) fn new(names: NameReader, threads_every: u64) -> Self {
+        Self(Sampler { threads_every, ..Sampler::of(Kernel::default(), names) })
     }
 }
 
@@ -115,6 +116,8 @@ pub(crate) struct Sampler {
     cgroup: Cgroup,
     interfaces: Interfaces,
     threads: Threads,
+    /// In readings. Each of hundreds of threads has a file.
+    threads_every: u64,
     accept_queue: AcceptQueue,
 }
 
@@ -130,6 +133,7 @@ impl Sampler {
             cgroup: Cgroup::default(),
             interfaces: Interfaces::default(),
             threads: Threads::of(names),
+            threads_every: 1,
             accept_queue: AcceptQueue::default(),
         }
     }
@@ -150,7 +154,9 @@ impl Sampler {
         if let Some(pid) = pid {
             of_files(HostScope::Process);
             self.interfaces.sample(kernel, pid, figures, moment());
-            self.threads.sample(kernel, pid, figures, moment);
+            if self.readings % self.threads_every == 0 {
+                self.threads.sample(kernel, pid, figures, moment);
+            }
             self.cgroup.sample(kernel, figures, moment);
         }
         self.readings += 1;

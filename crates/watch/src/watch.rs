@@ -52,6 +52,10 @@ const IO_URING: &str = "io-uring";
 const TLS: &str = "tls-requests";
 const ESCALATION: &str = "escalation";
 
+/// Between two readings of what explains no request, or is not needed soon, while always on: verdicts are ten seconds late then.
+/// Seconds.
+const ALWAYS_ON_INTERVAL: u64 = 5;
+
 /// How long the first answer is waited for. A JVM that answers later is asked on.
 const JVM_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -203,8 +207,14 @@ impl Watch {
         let handover = Arc::<Handover>::default();
         watch.start_jvm(options);
         watch.start_supervisor(options, &handover);
-        if options.host && watch.run(HOST, HostSource::new(watch.threads.reader())) {
-            watch.active(HOST, "/proc, /sys, cgroup files, once a second".to_owned());
+        let threads_every = if options.always_on.is_some() { ALWAYS_ON_INTERVAL } else { 1 };
+        if options.host && watch.run(HOST, HostSource::new(watch.threads.reader(), threads_every)) {
+            let threads = if threads_every > 1 {
+                format!("; the broker's threads every {threads_every} s")
+            } else {
+                String::new()
+            };
+            watch.active(HOST, format!("/proc, /sys, cgroup files, once a second{threads}"));
             watch.active(ACCEPT_QUEUE, "/proc/PID/net/netstat, once a second".to_owned());
             watch.feed.costs.offer(Part::Host, &[HOST, ACCEPT_QUEUE]);
             watch.feed.sources.serve(HostSource::NAME, &[HOST, ACCEPT_QUEUE]);
@@ -442,8 +452,7 @@ impl Watch {
                        client asks for metadata, a wait for followers whose fetches are not seen stays unobserved";
             return self.add(REPLICAS, Outcome::Missing(why.to_owned()));
         }
-        // Verdicts of a watch that is always on are ten seconds late.
-        let seconds = if options.always_on.is_some() { 5 } else { 1 };
+        let seconds = if options.always_on.is_some() { ALWAYS_ON_INTERVAL } else { 1 };
         let interval = Duration::from_secs(seconds);
         if self.run(REPLICAS, PartitionSource { log, log_dirs, waiting: Vec::new(), interval }) {
             self.active(REPLICAS, format!("__cluster_metadata-0 in the log dirs, every {seconds} s"));
