@@ -82,6 +82,11 @@ impl Connection {
         self.acknowledgement.is_seen()
     }
 
+    /// Whether both sides have acknowledged all that the other sent, so that neither sends it again.
+    pub(crate) fn has_acknowledged_all(&self) -> bool {
+        self.directions.0.is_acknowledged() && self.directions.1.is_acknowledged()
+    }
+
     /// Whether nothing more will come of it.
     pub(crate) fn is_over_already(&self) -> bool {
         self.state.is_done()

@@ -121,7 +121,22 @@ impl Share {
             let Some(evicted) = self.table.remove_oldest() else { break };
             self.forget(evicted, cx);
         }
+        self.suspend_oldest(cx);
         true
+    }
+
+    /// Suspends the connection that was used least recently, if there are many: of thousands none is in the processor's caches, and
+    /// to go on with an idle one touches less memory than to find it. One on which something is under way is asked again later.
+    fn suspend_oldest(&mut self, cx: &mut Context) {
+        if self.bytes <= self.limit / 4 {
+            return;
+        }
+        let Some((ends, oldest)) = self.table.oldest() else { return };
+        if !oldest.has_acknowledged_all() || !oldest.suspend(cx) {
+            self.table.touch(&ends);
+        } else if let Some(suspended) = self.table.remove(&ends) {
+            self.bytes -= suspended.counted_bytes();
+        }
     }
 
     fn forget(&mut self, mut evicted: Connection, cx: &mut Context) {

@@ -121,6 +121,11 @@ impl Reassembly {
         (self.is_synchronized && is_idle).then_some(self.next_seq)
     }
 
+    /// Whether the other side has acknowledged all bytes that came.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.acked >= self.next
+    }
+
     /// Whether everything up to the FIN was delivered.
     pub fn is_finished(&self) -> bool {
         self.fin.is_some_and(|fin| self.next >= fin)
@@ -195,11 +200,13 @@ impl Reassembly {
     /// The receiver expects `ack` next.
     pub fn acknowledge(&mut self, ack: u32, at: Nanos, sink: &mut impl Sink) {
         let ahead = self.distance(ack);
-        if !self.is_synchronized || ahead <= 0 || ahead > PLAUSIBLE_BYTES {
+        if !self.is_synchronized || !(0..=PLAUSIBLE_BYTES).contains(&ahead) {
             return;
         }
         self.acked = self.acked.max(self.next.saturating_add_signed(ahead));
-        self.give_up_acknowledged(at, sink);
+        if ahead > 0 {
+            self.give_up_acknowledged(at, sink);
+        }
     }
 
     /// Gives up what the receiver acknowledged and nobody saw, although nothing later is held: for a

@@ -91,6 +91,11 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         Some(slot.value)
     }
 
+    /// The least recently used value, which thereby does not become more recently used.
+    pub(crate) fn oldest(&mut self) -> Option<(K, &mut V)> {
+        self.slots.get_mut(self.oldest).map(|slot| (slot.key, &mut slot.value))
+    }
+
     /// Takes out the least recently used value.
     pub(crate) fn remove_oldest(&mut self) -> Option<V> {
         let key = self.slots.get(self.oldest)?.key;

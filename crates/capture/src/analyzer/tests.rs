@@ -512,6 +512,45 @@ fn idle_connections_beyond_the_limit_go_on_where_they_were() {
     assert_eq!((counters.connections, counters.evicted_connections, counters.skipped_bytes), (5, 0, 0));
 }
 
+#[test]
+fn of_many_connections_the_idle_ones_are_suspended_and_those_that_wait_are_not() {
+    let limits = Limits { connection_bytes: 128 << 10, ..Limits::default() };
+    let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
+    let talk = |port| Conversation::new(&format!("10.0.0.7:{port}"), "10.0.0.1:9092");
+    let mut talks: Vec<_> = (1..=100).map(talk).collect();
+    let mut exchange = |talks: &mut [Conversation], id| {
+        let mut rows = Vec::new();
+        for talk in talks {
+            talk.ask(10, &kafka::small_request(id)).answer(20, &kafka::response(id, b"answer")).ask(20, b"");
+            rows.extend(talk.tell(&mut analyzer));
+        }
+        (rows.len(), analyzer.connections.bytes())
+    };
+    talks.iter_mut().for_each(|talk| drop(talk.open(0)));
+    let quarter = limits.connection_bytes / 4;
+    let one = exchange(&mut talks[..1], 1).1;
+    let (waiting, talks) = talks.split_first_mut().unwrap();
+    let (rows, bytes) = exchange(talks, 1);
+    assert_eq!(rows, 99);
+    assert!(bytes <= quarter + 2 * one && quarter < 50 * one, "{bytes} bytes, {one} of one connection");
+    // It is asked as the one that was used least recently, again and again.
+    waiting.ask(30, &kafka::small_request(2));
+    assert_eq!(waiting.tell(&mut analyzer), []);
+    for id in 2..=4 {
+        for talk in &mut *talks {
+            talk.ask(40, &kafka::small_request(id)).answer(50, &kafka::response(id, b"answer")).ask(50, b"");
+            assert_eq!(
+                talk.tell(&mut analyzer).iter().map(timing).collect::<Vec<_>>(),
+                [(id, Some(10), Some(0))]
+            );
+        }
+    }
+    let rows = waiting.answer(60, &kafka::response(2, b"late")).tell(&mut analyzer);
+    assert_eq!(rows.iter().map(timing).collect::<Vec<_>>(), [(2, Some(30), Some(0))]);
+    let counters = analyzer.counters();
+    assert_eq!((counters.connections, counters.evicted_connections, counters.skipped_bytes), (100, 0, 0));
+}
+
 /// A conversation of many requests, as the two streams.
 fn streams(requests: i32) -> (Vec<u8>, Vec<u8>) {
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
