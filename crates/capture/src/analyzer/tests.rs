@@ -526,7 +526,9 @@ fn of_many_connections_the_idle_ones_are_suspended_and_those_that_wait_are_not()
         }
         (rows.len(), analyzer.connections.bytes())
     };
-    talks.iter_mut().for_each(|talk| drop(talk.open(0)));
+    for talk in &mut talks {
+        talk.open(0);
+    }
     let quarter = limits.connection_bytes / 4;
     let one = exchange(&mut talks[..1], 1).1;
     let (waiting, talks) = talks.split_first_mut().unwrap();

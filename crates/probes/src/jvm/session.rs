@@ -112,8 +112,16 @@ impl JvmProbes {
         let is_woken = !watches_waits(&plan);
         let (links, plan) = attach_all(&object, &plan, options)?;
         let decoder = Decoder::new(plan.pid, options.clock);
-        let (undecodable, _measuring) = (0, measuring);
-        Ok(Self { _links: links, ring, object, decoder, undecodable, plan, is_woken, _measuring })
+        Ok(Self {
+            _links: links,
+            ring,
+            object,
+            decoder,
+            undecodable: 0,
+            plan,
+            is_woken,
+            _measuring: measuring,
+        })
     }
 
     /// What was attached: the plan less what could not be.
