@@ -270,10 +270,10 @@ fn threads_are_read_once_in_so_many_readings() {
     let mut sampler =
         Sampler { threads_every: 3, ..Sampler::of(fixture.kernel(), ThreadNames::default().reader()) };
     let mut has_threads = |second: i64| {
-        let samples = sampler.sample(&mut || Nanos(second * 1_000_000_000), Some(&broker(&fixture)));
+        let events = sampler.sample(&mut || Nanos(second * 1_000_000_000), Some(&broker(&fixture)));
         let of_threads =
             |event: &Event| matches!(event, Event::HostSample(sample) if sample.scope == HostScope::Threads);
-        samples.iter().any(of_threads)
+        events.iter().any(of_threads)
     };
     assert_eq!([1, 2, 3, 4, 5, 6, 7].map(&mut has_threads), [true, false, false, true, false, false, true]);
 }
