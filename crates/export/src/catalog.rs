@@ -161,7 +161,7 @@ metrics! {
     CpuGaps: Counter "brokerscope_cpu_gaps_total" ["kind"] (|| each(CpuGapKind::ALL.map(CpuGapKind::as_str))) "" "Times in which a CPU was taken away from this machine, each CPU by itself. gap: no timer interrupt for 30 ms or longer; steal: shorter ones, by the kernel's count of steal time.";
     CpuGapTime: Counter "brokerscope_cpu_gap_seconds_total" ["kind"] (|| each(CpuGapKind::ALL.map(CpuGapKind::as_str))) "seconds" "How long the CPUs were away: gaps from the timer interrupt before to the one after; of steal, the time that was counted.";
     JvmPause: Histogram "brokerscope_jvm_pause_duration_seconds" ["kind"] (|| each(JvmPauseKind::ALL.map(JvmPauseKind::as_str))) "seconds" "JVM pauses, in which all Java threads are stopped: gc or safepoint.";
-    Busy: Gauge "brokerscope_thread_busy_ratio" ["role"] (none) "ratio" "Share of the time of the threads of a role in which they were on a CPU, runnable, or blocked in a file operation or by a lock that the JVM reported, over about the last second. A lower bound, because shorter waits are not seen.";
+    Busy: Gauge "brokerscope_thread_busy_ratio" ["role"] (none) "ratio" "Share of the time of the threads of a role in which they were on a CPU, runnable, or blocked in a file operation or by a lock that the JVM reported, over about the last second, or five while always on. A lower bound, because shorter waits are not seen.";
     Cpu: Gauge "brokerscope_thread_cpu_ratio" ["role"] (none) "ratio" "CPUs that the threads of a role used.";
     RunQueue: Gauge "brokerscope_thread_run_queue_ratio" ["role"] (none) "ratio" "Mean number of threads of a role that waited for a CPU.";
     Threads: Gauge "brokerscope_threads" ["role"] (none) "" "Threads of a role.";
