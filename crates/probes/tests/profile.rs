@@ -173,7 +173,9 @@ fn only_what_is_inside_a_system_call() {
         return;
     }
     for spent in &profiled.stacks {
-        assert!(spent.stack.contains("write_[k];") && spent.tid.is_some(), "{spent:?}");
+        // One that gives its processor up on the way back is still in the call, and in none of its functions.
+        let is_inside = ["write_[k];", "exit_to_user_mode"].iter().any(|frame| spent.stack.contains(frame));
+        assert!(is_inside && spent.tid.is_some(), "{spent:?}");
         assert!((spent.time.0 as f64) < took * 1e9, "{spent:?}");
     }
     assert!(seconds(&of(&profiled, "test-writes", CpuState::Off)) > 0.25, "{:#?}", profiled.stacks);
