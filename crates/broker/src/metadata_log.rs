@@ -15,7 +15,7 @@ use wire::reader::Reader;
 use wire::{Error as WireError, ErrorKind};
 
 use crate::Segment;
-use crate::segment::Batch;
+use crate::segment::{Batch, Damage, Reason};
 
 /// The log's directory in a log dir.
 const DIRECTORY: &str = "__cluster_metadata-0";
@@ -97,9 +97,11 @@ impl MetadataLog {
         for batch in segment.batches_in(place.position, size.saturating_sub(place.position)) {
             let (end, batch) = match batch {
                 Ok(batch) => (batch.position + batch.bytes.len() as u64, Some(batch)),
+                // It may be being written: what looks like a batch within it is none.
+                Err(Damage { reason: Reason::Truncated { .. }, .. }) => break,
                 Err(damage) => (damage.position + damage.bytes, None),
             };
-            // What reaches to the end may be a batch that is being written.
+            // So may what reaches to the end.
             if batch.is_none() && end >= size {
                 break;
             }

@@ -131,6 +131,23 @@ fn replicas_are_known_from_the_log_as_it_grows() {
     assert_eq!(files.changes(&mut log), []);
 }
 
+/// In the end it is read whole, wherever the first look found it cut. In a record's value is what looks like a batch of a
+/// far later offset.
+#[test]
+fn a_batch_is_read_wherever_it_was_cut_while_it_was_written() {
+    let first = batch(0, 0, &[topic("orders", ORDERS), partition(ORDERS, 0, &[1])]);
+    let within = batch(1 << 60, 0, &[partition(ORDERS, 0, &[4, 5, 6])]);
+    let next = batch(2, 0, &[value(99, 0, &[&within]), partition(ORDERS, 1, &[2, 1, 3])]);
+    for cut in 0..next.len() {
+        let (files, mut log) = (Log::new(), MetadataLog::new(None));
+        files.append(FIRST, &first);
+        files.append(FIRST, &next[..cut]);
+        assert_eq!(files.changes(&mut log), [known("orders-0", 1)], "cut behind {cut} bytes");
+        files.append(FIRST, &next[cut..]);
+        assert_eq!(files.changes(&mut log), [known("orders-1", 3)], "cut behind {cut} bytes");
+    }
+}
+
 #[test]
 fn a_snapshot_stands_for_what_came_before_it() {
     let (files, mut log) = (Log::new(), MetadataLog::new(None));
