@@ -92,6 +92,11 @@ impl Connection {
         self.state.is_done()
     }
 
+    /// Whether it is closed, or none of Kafka's and not TLS.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
     /// What was kept of it, in bytes of memory, when that was last counted.
     pub(crate) fn counted_bytes(&self) -> usize {
         self.counted_bytes

@@ -132,10 +132,10 @@ impl Share {
             return;
         }
         let Some((ends, oldest)) = self.table.oldest() else { return };
-        if !oldest.has_acknowledged_all() || !oldest.suspend(cx) {
+        if oldest.is_done() || (oldest.has_acknowledged_all() && oldest.suspend(cx)) {
+            self.remove(&ends);
+        } else {
             self.table.touch(&ends);
-        } else if let Some(suspended) = self.table.remove(&ends) {
-            self.bytes -= suspended.counted_bytes();
         }
     }
 

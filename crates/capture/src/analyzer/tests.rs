@@ -551,6 +551,13 @@ fn of_many_connections_the_idle_ones_are_suspended_and_those_that_wait_are_not()
     assert_eq!(rows.iter().map(timing).collect::<Vec<_>>(), [(2, Some(30), Some(0))]);
     let counters = analyzer.counters();
     assert_eq!((counters.connections, counters.evicted_connections, counters.skipped_bytes), (100, 0, 0));
+    // Those that are closed make room first.
+    for port in 1_001..=1_100 {
+        talk(port).open(70).ask(80, &kafka::small_request(1)).answer(90, b"").close(100).tell(&mut analyzer);
+    }
+    let bytes = analyzer.connections.bytes();
+    assert!(bytes <= quarter + 2 * one, "{bytes} bytes, {one} of one connection");
+    assert_eq!(analyzer.counters().evicted_connections, 0);
 }
 
 /// A conversation of many requests, as the two streams.
