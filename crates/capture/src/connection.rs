@@ -92,8 +92,8 @@ impl Connection {
         self.state.is_done()
     }
 
-    /// Whether it is closed, or none of Kafka's and not TLS.
-    pub(crate) fn is_done(&self) -> bool {
+    /// Whether it is closed, or carries another protocol than Kafka's: nothing is lost with it. What passes as TLS is counted.
+    pub(crate) fn is_closed(&self) -> bool {
         matches!(self.state, State::Done)
     }
 

@@ -132,7 +132,7 @@ impl Share {
             return;
         }
         let Some((ends, oldest)) = self.table.oldest() else { return };
-        if oldest.is_done() || (oldest.has_acknowledged_all() && oldest.suspend(cx)) {
+        if oldest.is_closed() || (oldest.has_acknowledged_all() && oldest.suspend(cx)) {
             self.remove(&ends);
         } else {
             self.table.touch(&ends);
