@@ -12,6 +12,10 @@ const MAX_BYTES: u64 = 128 << 20;
 /// A libjvm has some hundred thousand.
 const MAX_SYMBOLS: usize = 1 << 20;
 const MAX_NAME_BYTES: usize = 4096;
+/// Of a C++ name that is taken apart: its parts, and how deep its grammar nests. With each template within a template the
+/// parser tries twice as much and keeps all of it. The 55,000 names of JDK 25's libjvm.so need 350 bytes and a depth of 48.
+const MAX_CPP_BYTES: usize = 1024;
+const MAX_CPP_DEPTH: u32 = 48;
 /// Names of one file, which may all lie in the same few bytes of it: those that are kept, and those that are looked at.
 const MAX_KEPT_BYTES: usize = 32 << 20;
 const MAX_SCANNED_BYTES: usize = 128 << 20;
@@ -95,12 +99,13 @@ impl Functions {
 /// C++ names without their parameters: `JavaThread::run`.
 pub(crate) fn demangled(name: &str) -> String {
     let plain = || name.split('@').next().filter(|plain| !plain.is_empty()).unwrap_or(name).to_owned();
-    if !name.starts_with("_Z") {
+    if !name.starts_with("_Z") || name.len() > MAX_CPP_BYTES {
         return plain();
     }
+    let parse = cpp_demangle::ParseOptions::default().recursion_limit(MAX_CPP_DEPTH);
+    let Ok(symbol) = cpp_demangle::Symbol::new_with_options(name, &parse) else { return plain() };
     let options =
         cpp_demangle::DemangleOptions::new().no_params().no_return_type().hide_expression_literal_types();
-    let Ok(symbol) = cpp_demangle::Symbol::new(name) else { return plain() };
     let mut text = ShortText::default();
     symbol.structured_demangle(&mut text, &options).map_or_else(|_| plain(), |()| text.0)
 }
