@@ -28,6 +28,8 @@ pub(crate) struct Exchange {
     correlations: (i32, i32),
     /// When the last response seen ended.
     answered: Nanos,
+    /// When the last bytes passed that are of a response to a request that was not seen.
+    passed_over: Nanos,
     /// Bytes of the broker's answers that were not captured since the last response that was.
     answers_lost: u64,
     client_id: Option<Arc<str>>,
@@ -73,6 +75,7 @@ impl Exchange {
             pending_bytes: 0,
             correlations: (i32::MAX, i32::MIN),
             answered: Nanos::MIN,
+            passed_over: Nanos::MIN,
             answers_lost: 0,
             client_id: None,
         }
@@ -170,11 +173,19 @@ impl Exchange {
         if extent == Extent::Whole {
             let end = frame.last.complete;
             row.end = Some(end);
-            row.head_of_line = Some(between(row.arrival_end, self.answered.min(end)));
+            // What passed with its first byte may be its own.
+            let ahead = Some(self.passed_over).filter(|passed| *passed < frame.first.seen);
+            let answered = ahead.unwrap_or(Nanos::MIN).max(self.answered);
+            row.head_of_line = Some(between(row.arrival_end, answered.min(end)));
             self.answered = end;
         } else {
             self.answered = frame.first.seen;
         }
+    }
+
+    /// The broker sent what is no part of a response to a request that was seen.
+    pub(crate) fn pass_over(&mut self, at: Nanos) {
+        self.passed_over = at;
     }
 
     /// So many bytes of the broker's responses were not captured.

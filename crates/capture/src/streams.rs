@@ -310,10 +310,12 @@ impl KafkaStreams {
     }
 
     fn on_broker_data(&mut self, chunk: Chunk<'_>, is_from_start: bool, cx: &mut Context) {
+        let mut seen = None;
         match chunk.content {
             Content::Gap(bytes, _) | Content::Cut(bytes, _) => self.exchange.lose_answers(bytes),
-            Content::Data(..) => self.has_data = true,
+            Content::Data(_, stamp) => seen = Some(stamp.seen),
         }
+        self.has_data |= seen.is_some();
         self.begin_responses(is_from_start, chunk.sequence, &cx.stream_options);
         let Self { responses: Some(stream), exchange, .. } = self else { return };
         feed(chunk.content, |input, stamp, extent| {
@@ -324,6 +326,9 @@ impl KafkaStreams {
             let found = frame.map(|frame| exchange.response(frame, extent, cx));
             (used, found.is_some())
         });
+        if let Some(seen) = seen.filter(|_| stream.is_searching()) {
+            exchange.pass_over(seen);
+        }
         self.kept_bytes.1 = stream.kept_bytes();
         self.count(cx);
     }

@@ -75,6 +75,22 @@ fn pipelined_requests_are_paired_in_order_and_wait_at_the_head_of_the_line() {
 }
 
 #[test]
+fn a_request_waits_at_the_head_of_the_line_also_behind_one_that_was_not_captured() {
+    let mut talk = Conversation::standard();
+    let _before = talk.sent(true, &kafka::small_request(1));
+    talk.ask(100, &kafka::small_request(2)).ask(110, &kafka::small_request(3));
+    let (head, tail) = (kafka::response(1, b"the first"), kafka::response(2, b"the second one"));
+    talk.answer(150, &head[..9]).answer(200, &head[9..]);
+    talk.answer(210, &tail[..9]).answer(220, &tail[9..]);
+    talk.answer(230, &kafka::response(3, b"three"));
+    let mut analyzer = on_port();
+    let mut rows = talk.tell(&mut analyzer);
+    rows.extend(finish(&mut analyzer));
+    let timings: Vec<_> = rows.iter().map(timing).collect();
+    assert_eq!(timings, [(2, Some(120), Some(100)), (3, Some(120), Some(110))]);
+}
+
+#[test]
 fn a_produce_request_and_what_its_response_adds() {
     let (first, second) = (kafka::batch(0xc0ff_ee00, 3, &[1; 30]), kafka::batch(7, 2, &[2; 10]));
     let request = kafka::produce(9, -1, "topicA", [&first, &second]);

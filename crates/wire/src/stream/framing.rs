@@ -282,6 +282,11 @@ impl<T: Copy> Framing<T> {
         self.state == State::Head && self.in_step() && self.carry.is_empty() && !self.expects_tokens
     }
 
+    /// Whether nothing since the last frame looks like the next one.
+    pub(super) fn is_searching(&self) -> bool {
+        self.state == State::Hunt
+    }
+
     /// Gives back buffers where no frame has begun that is to be returned; whether that is so.
     pub(super) fn release_buffers(&mut self) -> bool {
         let is_between_frames = self.state != State::Body && !self.held();

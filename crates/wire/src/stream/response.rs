@@ -93,6 +93,11 @@ impl<T: Copy> ResponseStream<T> {
         self.framing.is_between_frames()
     }
 
+    /// Whether it knows of no response that the last bytes are part of.
+    pub fn is_searching(&self) -> bool {
+        self.framing.is_searching()
+    }
+
     /// What happened so far.
     pub fn counts(&self) -> StreamCounts {
         self.framing.counts()
